@@ -1,0 +1,1 @@
+"""Certification: scripted policies, checks, certificates."""

@@ -1,0 +1,1 @@
+"""Audits of archives that import nothing of this package."""

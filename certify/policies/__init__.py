@@ -1,0 +1,47 @@
+"""Scripted policies: they see what an agent sees, and act in the same grammar.
+
+A policy is a generator function: it is called with the first observation, yields actions as text and is sent the
+observation that each one led to. It ends the episode with a report, or is cut off by the budget.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from envos.errors import UnknownName
+
+Observation = dict[str, Any]
+Steps = Generator[str, Observation, None]
+Policy = Callable[[Observation], Steps]
+
+
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """A policy and what it is for.
+
+    `wins` are the conditions in which it must reach the full endpoint; elsewhere it must not. `fails` maps a condition
+    to the signature and the number of failed invariants that are expected there. A shortcut (`shortcut=True`) earns
+    nothing anywhere, and nothing more is expected of it.
+    """
+
+    name: str
+    policy: Policy
+    about: str
+    wins: frozenset[str] = frozenset()
+    fails: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    shortcut: bool = False
+
+
+def policies(world: str) -> Mapping[str, Scripted]:
+    """The scripted policies of a world by name."""
+    found: Mapping[str, Scripted] = import_module(f"envos.certify.policies.{world}").POLICIES
+    return found
+
+
+def policy(world: str, name: str) -> Scripted:
+    """One scripted policy of a world. Raises UnknownName."""
+    found = policies(world)
+    if name not in found:
+        raise UnknownName(f"policy of world {world}", name, found)
+    return found[name]

@@ -1,0 +1,106 @@
+"""How a scripted policy reads an observation: elements by role and label, table rows by content, labelled lines."""
+
+import re
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from envos.envs.action import click, fill, memo, select_option
+from envos.errors import EnvOSError
+
+Observation = dict[str, Any]
+Part = Generator[str, Observation, Observation]
+"""A piece of a policy: yields actions, is sent observations, returns the last one."""
+
+_ELEMENT = re.compile(r'\[(\d+)\] (\w+) "((?:[^"\\]|\\.)*)"')
+_INDEX = re.compile(r"\[\d+\] ")
+
+
+class NotFound(EnvOSError):
+    """A scripted policy looked for something that the page does not hold."""
+
+
+class Seen(NamedTuple):
+    """One line of the element list."""
+
+    index: str
+    role: str
+    label: str
+
+
+def elements(observation: Observation) -> list[Seen]:
+    """The element list as the observation holds it."""
+    return [
+        Seen(index, role, re.sub(r"\\(.)", r"\1", label))
+        for index, role, label in _ELEMENT.findall(observation["elements"])
+        if role in ("link", "button", "textbox", "combobox", "radio")
+    ]
+
+
+def element(observation: Observation, role: str, label: str) -> str:
+    """The index of the first element of that role and label. Raises NotFound."""
+    for seen in elements(observation):
+        if seen.role == role and seen.label == label:
+            return seen.index
+    raise NotFound(f"no {role} {label!r} on {observation['url']}")
+
+
+def has(observation: Observation, role: str, label: str) -> bool:
+    """Whether there is an element of that role and label."""
+    return any(seen.role == role and seen.label == label for seen in elements(observation))
+
+
+def rows(observation: Observation) -> list[list[str]]:
+    """The lines of the page with cells in them, without element indices."""
+    lines = observation["page"].split("\n")
+    return [[_INDEX.sub("", cell) for cell in line.split(" | ")] for line in lines if " | " in line]
+
+
+def row(observation: Observation, *cells: str) -> list[str]:
+    """The first table row that holds all these cells. Raises NotFound."""
+    for found in rows(observation):
+        if all(cell in found for cell in cells):
+            return found
+    raise NotFound(f"no row with {cells} on {observation['url']}")
+
+
+def line(observation: Observation, label: str) -> str:
+    """What stands behind `label: ` on the page. Raises NotFound."""
+    return after(observation["page"], label)
+
+
+def after(text: str, label: str) -> str:
+    """What stands behind `label: ` at the start of a line of a text. Raises NotFound."""
+    found = re.search(rf"^{re.escape(label)}: (.*)$", text, re.MULTILINE)
+    if found is None:
+        raise NotFound(f"no line {label!r}")
+    return _INDEX.sub("", found.group(1))
+
+
+def follow(observation: Observation, label: str) -> Part:
+    """Click the link with that label."""
+    return (yield click(element(observation, "link", label)))
+
+
+def press(observation: Observation, label: str) -> Part:
+    """Press the button with that label."""
+    return (yield click(element(observation, "button", label)))
+
+
+def choose(observation: Observation, label: str) -> Part:
+    """Choose the radio button with that label."""
+    return (yield click(element(observation, "radio", label)))
+
+
+def write(observation: Observation, label: str, text: str) -> Part:
+    """Type into the text field with that label."""
+    return (yield fill(element(observation, "textbox", label), text))
+
+
+def select(observation: Observation, label: str, option: str) -> Part:
+    """Choose an option of the drop-down list with that label."""
+    return (yield select_option(element(observation, "combobox", label), option))
+
+
+def note(text: str) -> Part:
+    """Keep a memo."""
+    return (yield memo(text))

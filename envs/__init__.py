@@ -1,0 +1,1 @@
+"""What happens inside an episode: the loop, the pages, the database, the evidence."""

@@ -1,0 +1,1 @@
+"""Applications that several worlds share: notices, mail, change history."""

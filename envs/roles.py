@@ -1,0 +1,167 @@
+"""What a world offers and what a phenomenon asks for: the two units of extension, and the roles between them.
+
+A world names its own tables once, here, as roles; a phenomenon names roles only. A pair whose roles do not fit is
+refused with the role that is missing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import Connection, MetaData
+
+from envos.envs.app import Routes
+from envos.envs.evidence import Scalar, State
+from envos.envs.page import Link
+from envos.envs.perturbation import Plan
+from envos.envs.streams import Stream
+from envos.errors import RoleError
+
+Row = tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value of one column of one row, the routes that serve it, and plausible other values.
+
+    `alternatives` are (stored value, text shown) pairs. A change of the fact also adds a row to the world's `history`
+    table (columns id, record, record_id, field, old, new, at, by).
+    """
+
+    table: str
+    key: int
+    column: str
+    value: Scalar
+    text: str
+    alternatives: tuple[tuple[Scalar, str], ...]
+    surfaces: tuple[str, ...]
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """A row elsewhere that a commit changes: table, the commit's column that holds its id, the columns it sets."""
+
+    table: str
+    key_from: str
+    columns: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The irreversible write that the task asks for.
+
+    `pages` are the form's pages in order, (name, route); `review` names the last one, where disclosures stand. A row of
+    `table` belongs to the task when its columns equal `subject`; it is in force when they equal `live`.
+    """
+
+    table: str
+    route: str
+    pages: tuple[tuple[str, str], ...]
+    review: str
+    subject: Mapping[str, Scalar]
+    live: Mapping[str, Scalar]
+    consequences: tuple[Consequence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The step after the commit: one row whose `columns` must hold, and whose `reference` names the committed row."""
+
+    table: str
+    key: int
+    columns: Mapping[str, Scalar]
+    reference: str
+    commit_reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """One instance's roles; a role that a world does not have is None."""
+
+    fact: Fact | None = None
+    twin: Fact | None = None
+    detail: Fact | None = None
+    commit: Commit | None = None
+    continuation: Continuation | None = None
+
+    def require(self, world: str, phenomenon: str, names: tuple[str, ...]) -> None:
+        """Raise RoleError, naming the missing role, unless every named role is there."""
+        known = [item.name for item in fields(self)]
+        for name in names:
+            if name not in known or getattr(self, name) is None:
+                raise RoleError(
+                    f"phenomenon {phenomenon!r} needs the role {name!r}, which world {world!r} does not have"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a world generates for (split, seed).
+
+    `rows` by table in column order, `task` the keys of the target records (evaluator data), `opened` the virtual time of
+    the first step ("2026-03-12 08:00").
+    """
+
+    rows: Mapping[str, tuple[Row, ...]]
+    task: Mapping[str, Scalar]
+    brief: str
+    opened: str
+    roles: Roles
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One organisation's software.
+
+    `generate(seed, split)` is pure. `commit(task)` and `continuation(task)` are the roles that grading needs, from the
+    target keys alone, so that an archive can be graded without generating anything. `announce(db, record, record_id,
+    field)` words a notice from the rows as they are now. `answer(state, task)` gives the columns that the right commit
+    has, from the authoritative state. `describe(state, row)` gives the report fields of a committed row, `report` their
+    types (text, datetime, money or id). `display(state, table, column, value)` is a stored value as pages show it.
+    `refusals` maps a code to (status, text). `reminder` is the label of the link to the source that a review step shows
+    when the condition discloses one ("" for a world without such a link).
+    """
+
+    name: str
+    title: str
+    metadata: MetaData
+    routes: Routes
+    navigation: tuple[Link, ...]
+    home: str
+    report: Mapping[str, str]
+    refusals: Mapping[str, tuple[int, str]]
+    generate: Callable[[int, str], Draft]
+    commit: Callable[[Mapping[str, Scalar]], Commit]
+    continuation: Callable[[Mapping[str, Scalar]], Continuation | None]
+    announce: Callable[[Connection, str, int, str], str]
+    answer: Callable[[State, Mapping[str, Scalar]], Mapping[str, Scalar]]
+    describe: Callable[[State, Mapping[str, Scalar]], Mapping[str, str]]
+    display: Callable[[State, str, str, Scalar], str]
+    reminder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An arm: which role changes ("" for none), whether a modal announces it, what the review step shows."""
+
+    code: str
+    changes: str
+    announced: bool
+    review: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phenomenon:
+    """A causal situation over roles.
+
+    `needs` are role names; `plan(roles, condition, anchor, stream, base)` makes the perturbation's plan;
+    `base` holds what every plan has (world, budget, task, ...).
+    """
+
+    name: str
+    family: str
+    needs: tuple[str, ...]
+    conditions: Mapping[str, Condition]
+    plan: Callable[[Roles, Condition, str, Stream, Mapping[str, Any]], Plan]

@@ -1,0 +1,1 @@
+"""The worlds: one module is one organisation's software."""

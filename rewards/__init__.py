@@ -1,0 +1,1 @@
+"""Evidence to verdict, verdict to number."""

@@ -1,0 +1,167 @@
+"""The ledger of one episode, read once: where each kind of record stands, and what the plan makes of it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from envos.envs.evidence import (
+    Action,
+    Delivered,
+    End,
+    Fault,
+    Fire,
+    Frame,
+    Record,
+    Report,
+    Request,
+    Scalar,
+    Start,
+    State,
+    Write,
+)
+from envos.envs.perturbation import Operation, Plan
+from envos.rewards.statediff import replay
+
+
+class Reason(NamedTuple):
+    """Why an episode is of its class: a code, the place of the record that shows it (-1: none), a detail."""
+
+    code: str
+    record: int
+    detail: str
+
+
+@dataclass(slots=True)
+class Trace:
+    """Records by kind, each with its place in the ledger; `armed` to `truth` are as the plan has it.
+
+    armed: the first observation with the old value, on a page that the agent asked for. eligible: the first
+    request that may fire after it. commits: the agent's insertions into the commit table. looks: every
+    delivery of the fact. asked: request number -> request. truth: what the organisation holds true, which is
+    the state before the episode plus the perturbation's writes, never the agent's.
+    """
+
+    records: tuple[Record, ...]
+    starts: list[tuple[int, Start]] = field(default_factory=list)
+    requests: list[tuple[int, Request]] = field(default_factory=list)
+    writes: list[tuple[int, Write]] = field(default_factory=list)
+    fires: list[tuple[int, Fire]] = field(default_factory=list)
+    frames: list[tuple[int, Frame]] = field(default_factory=list)
+    actions: list[tuple[int, Action]] = field(default_factory=list)
+    reports: list[tuple[int, Report]] = field(default_factory=list)
+    faults: list[tuple[int, Fault]] = field(default_factory=list)
+    ends: list[tuple[int, End]] = field(default_factory=list)
+    asked: dict[int, Request] = field(default_factory=dict)
+    armed: tuple[int, Frame] | None = None
+    eligible: tuple[int, Request] | None = None
+    commits: list[tuple[int, Write]] = field(default_factory=list)
+    looks: list[tuple[int, Frame, Delivered]] = field(default_factory=list)
+    truth: State = field(default_factory=dict)
+
+    def fired_at(self) -> int:
+        """The place of the firing, or -1."""
+        return self.fires[0][0] if self.fires else -1
+
+    def committed_at(self) -> int | None:
+        """The place of the agent's first commit, or None."""
+        return self.commits[0][0] if self.commits else None
+
+    def between(self) -> Iterable[tuple[int, Frame]]:
+        """The observations between the firing and the first commit (the end, where there is none)."""
+        first, last = self.fired_at(), self.committed_at()
+        for place, frame in self.frames:
+            if place > first and (last is None or place < last):
+                yield place, frame
+
+
+def read(records: tuple[Record, ...]) -> Trace:
+    """The records by kind."""
+    trace = Trace(records)
+    for place, record in enumerate(records):
+        if isinstance(record, Frame):
+            trace.frames.append((place, record))
+        elif isinstance(record, Action):
+            trace.actions.append((place, record))
+        elif isinstance(record, Request):
+            trace.requests.append((place, record))
+            trace.asked[record.number] = record
+        elif isinstance(record, Write):
+            trace.writes.append((place, record))
+        elif isinstance(record, Fire):
+            trace.fires.append((place, record))
+        elif isinstance(record, Start):
+            trace.starts.append((place, record))
+        elif isinstance(record, Report):
+            trace.reports.append((place, record))
+        elif isinstance(record, Fault):
+            trace.faults.append((place, record))
+        else:
+            trace.ends.append((place, record))
+    return trace
+
+
+def follow(trace: Trace, plan: Plan, pre: State) -> None:
+    """Find exposure, first eligible request, commits and the true state, as the plan defines them."""
+    trace.truth = replay(pre, [write for _, write in trace.writes if write.actor == "perturbation"])
+    trace.commits = [
+        (place, write)
+        for place, write in trace.writes
+        if write.table == plan.commit_table and write.op == "insert" and write.actor == "agent"
+    ]
+    for place, frame in trace.frames:
+        if frame.delivered:
+            _look(trace, plan, place, frame)
+    if trace.armed is None:
+        return
+    first, last = trace.armed[0], trace.committed_at()
+    for place, request in trace.requests:
+        if place > first and (last is None or place < last) and triggers(request, plan):
+            trace.eligible = (place, request)
+            return
+
+
+def _look(trace: Trace, plan: Plan, place: int, frame: Frame) -> None:
+    for item in frame.delivered:
+        if item[:3] == plan.arm:
+            trace.looks.append((place, frame, item))
+            request = trace.asked.get(frame.request)
+            if trace.armed is None and item.text == plan.arm_text and request and exposes(request, plan):
+                trace.armed = (place, frame)
+
+
+def exposes(request: Request, plan: Plan) -> bool:
+    """Whether what this request shows may arm: the agent's own, direct, on a surface of the fact."""
+    return request.actor == "agent" and request.via == "direct" and request.route in plan.surfaces
+
+
+def triggers(request: Request, plan: Plan) -> bool:
+    """Whether this request may fire: the agent's own, direct, a GET of a trigger route."""
+    return (
+        request.actor == "agent"
+        and request.via == "direct"
+        and request.method == "GET"
+        and request.route in plan.trigger
+    )
+
+
+def change(plan: Plan) -> Operation | None:
+    """The operation that changes a row's value, or None where the plan changes nothing."""
+    for operation in plan.operations:
+        if operation.op == "update" and operation.columns and operation.table != NEUTRAL:
+            return operation
+    return None
+
+
+def changed_cell(plan: Plan) -> tuple[tuple[str, int, str], Scalar, Scalar] | None:
+    """The cell that changes, with its old and its new value, or None."""
+    operation = change(plan)
+    if operation is None:
+        return None
+    column, (old, new) = next(iter(operation.columns.items()))
+    return (operation.table, operation.key, column), old, new
+
+
+NEUTRAL = "neutral"
+"""The evaluator's table for operations that change nothing."""
+GUARD = "perturbation_guard"
+"""The evaluator's table whose unique row lets the perturbation fire once."""

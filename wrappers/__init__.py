@@ -1,0 +1,1 @@
+"""Wrappers: one verb each, around an environment."""

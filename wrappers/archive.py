@@ -1,0 +1,248 @@
+"""Archives: an episode's evidence on disk, written as it happens, and read back for `rewards.verify`.
+
+One folder per episode: `pre.json` (state before), `ledger.jsonl` (one chained line per record, in order), `post.json`
+(state after), `verdict.json`, and last `manifest.json` with the SHA-256 of every other file. A folder without its
+manifest is an episode that was cut off: it is readable, and it is a `harness_error`.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import gymnasium
+
+from envos.envs.env import EnvOS
+from envos.envs.evidence import (
+    FORMAT,
+    Evidence,
+    Record,
+    State,
+    canonical,
+    from_line,
+    sha256,
+    state_from_json,
+    state_json,
+    to_line,
+)
+from envos.errors import EvidenceError, UsageError
+
+LEDGER, PRE, POST, VERDICT, MANIFEST = "ledger.jsonl", "pre.json", "post.json", "verdict.json", "manifest.json"
+SIZE_LIMIT = 64 * 2**20
+"""Bytes of one archived file that a reader takes."""
+
+
+class LedgerFile:
+    """Writes each record as a chained line and hands it to the operating system at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LEDGER
+        self._file: TextIO = self._path.open("w", encoding="ascii", newline="\n")
+        self._seq = 0
+        self.head = ""
+
+    def append(self, record: Record) -> None:
+        """Write one more line."""
+        line = to_line(self._seq, self.head, record)
+        self._file.write(line + "\n")
+        self._file.flush()
+        self._seq += 1
+        self.head = sha256(line)
+
+    def rewrite(self, records: tuple[Record, ...]) -> None:
+        """Start over with these records."""
+        self._file.seek(0)
+        self._file.truncate()
+        self._seq, self.head = 0, ""
+        for record in records:
+            self.append(record)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Archive(gymnasium.Wrapper[Any, str, Any, str]):
+    """Writes every episode of an environment into its own folder under `root`.
+
+    Folders are numbered in order (`0000-ClinicStale-OFF-A-train-17`), so nothing is overwritten; a root that holds
+    archives already is continued. Each reset closes the episode before it: what did not end stays without a manifest.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, str], root: str | Path) -> None:
+        super().__init__(env)
+        inner = env.unwrapped
+        if not isinstance(inner, EnvOS):
+            raise UsageError(f"Archive wraps an EnvOS environment; got {type(inner).__name__}")
+        self._inner = inner
+        self._root = Path(root)
+        if self._root.exists() and not self._root.is_dir():
+            raise UsageError(f"the archive root is a folder; {root} is a file")
+        self._root.mkdir(parents=True, exist_ok=True)
+        taken = [int(name[:4]) for name in os.listdir(self._root) if name[:4].isdecimal()]
+        self._count = max(taken, default=-1) + 1
+        self._ledger: LedgerFile | None = None
+        self.folder: Path | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode and its archive."""
+        self._stop()
+        observation, info = self.env.reset(seed=seed, options=options)
+        inner = self._inner
+        short = inner.scenario.id.split("/")[-1].rsplit("-", 1)[0]
+        name = f"{self._count:04d}-{short}-{inner.plan.condition}-{inner.split}-{inner.instance.seed}"
+        self._count += 1
+        self.folder = self._root / name
+        self.folder.mkdir()
+        write_json(self.folder / PRE, state_json(inner.state_before()))
+        self._ledger = LedgerFile(self.folder)
+        self._ledger.rewrite(inner.ledger.records())
+        inner.ledger.sink = self._ledger
+        return observation, info
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Carry out one action; the last one completes the archive."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if "verdict" in info and self.folder is not None and self._ledger is not None:
+            write_json(self.folder / POST, state_json(self._inner.state_now()))
+            write_json(self.folder / VERDICT, info["verdict"])
+            head, folder = self._ledger.head, self.folder
+            self._stop()
+            write_json(folder / MANIFEST, manifest(folder, head))
+        return observation, reward, terminated, truncated, info
+
+    def close(self) -> None:
+        """Close the running archive and the environment."""
+        self._stop()
+        super().close()
+
+    def _stop(self) -> None:
+        self._inner.ledger.sink = None
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
+
+
+def manifest(folder: Path, head: str) -> dict[str, Any]:
+    """The format, the digest of the ledger's last line, and the SHA-256 of every other file."""
+    files = {
+        path.name: sha256_file(path)
+        for path in sorted(folder.iterdir())
+        if path.name != MANIFEST and not path.name.endswith(".tmp")
+    }
+    return {"format": FORMAT, "head": head, "files": files}
+
+
+def sha256_file(path: Path) -> str:
+    """The SHA-256 of a file's bytes. Raises EvidenceError for a file over the size limit."""
+    return hashlib.sha256(_bytes(path)).hexdigest()
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write JSON under a temporary name and rename it, so that no half-written file has the final name."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(canonical(data) + "\n", encoding="ascii")
+    os.replace(temporary, path)
+
+
+def _bytes(path: Path) -> bytes:
+    if path.is_symlink() or not path.is_file():
+        raise EvidenceError(f"{path.name} is not a regular file")
+    size = path.stat().st_size
+    if size > SIZE_LIMIT:
+        raise EvidenceError(f"{path.name} has {size} bytes; at most {SIZE_LIMIT} are read")
+    return path.read_bytes()
+
+
+def _text(path: Path) -> str:
+    # A byte that is not ASCII cannot be ours; it stays visible as a surrogate and fails the checks.
+    return _bytes(path).decode("ascii", "surrogateescape")
+
+
+def read_archive(folder: str | Path) -> Evidence:
+    """The evidence in a folder; whatever is wrong with the files is listed in its `problems`, never raised.
+
+    Raises EvidenceError only when the folder is no archive at all (no ledger in it).
+    """
+    folder = Path(folder)
+    if not (folder / LEDGER).is_file():
+        raise EvidenceError(f"{folder} is no archive: it has no {LEDGER}")
+    problems: list[str] = []
+    records, head = _read_ledger(folder, problems)
+    _check_manifest(folder, head, problems)
+    pre = _read_state(folder / PRE, problems)
+    post = _read_state(folder / POST, problems)
+    return Evidence(records, pre, post, tuple(problems))
+
+
+def _read_ledger(folder: Path, problems: list[str]) -> tuple[tuple[Record, ...], str]:
+    records: list[Record] = []
+    previous = ""
+    try:
+        lines = _text(folder / LEDGER).split("\n")
+    except EvidenceError as error:
+        problems.append(f"ledger_unreadable: {error}")
+        return (), ""
+    if lines.pop() != "":
+        problems.append("ledger_truncated: the last line is not complete")
+    for number, line in enumerate(lines):
+        try:
+            seq, before, record = from_line(line)
+        except EvidenceError as error:
+            problems.append(f"ledger_line: line {number + 1}: {error}")
+            break
+        if seq != number or before != previous or line != to_line(seq, before, record):
+            problems.append(f"ledger_chain: line {number + 1} does not follow the line before it")
+        previous = sha256(line)
+        records.append(record)
+    return tuple(records), previous
+
+
+def _check_manifest(folder: Path, head: str, problems: list[str]) -> None:
+    try:
+        data = json.loads(_text(folder / MANIFEST))
+        files = dict(data["files"])
+        if data["format"] != FORMAT:
+            problems.append(f"format: this reader knows format {FORMAT}; the archive has {data['format']!r}")
+        if data["head"] != head:
+            problems.append("ledger_head: the ledger does not end where the manifest says")
+    except (EvidenceError, KeyError, TypeError, ValueError) as error:
+        problems.append(f"manifest: missing or unreadable ({type(error).__name__}): the episode was cut off")
+        return
+    present = {path.name for path in folder.iterdir()} - {MANIFEST}
+    for name in sorted(present - set(files)):
+        problems.append(f"file_added: {name} is not in the manifest")
+    for name in sorted({LEDGER, PRE, POST, VERDICT} - set(files)):
+        problems.append(f"file_missing: {name} is not in the manifest")
+    for name in sorted(files):
+        if name not in present:
+            problems.append(f"file_missing: {name}")
+            continue
+        try:
+            if sha256_file(folder / name) != files[name]:
+                problems.append(f"file_hash: {name} was changed after the episode")
+        except EvidenceError as error:
+            problems.append(f"file_unreadable: {error}")
+
+
+def _read_state(path: Path, problems: list[str]) -> State:
+    try:
+        return state_from_json(json.loads(_text(path)))
+    except (EvidenceError, ValueError, RecursionError) as error:
+        problems.append(f"state_unreadable: {path.name}: {error}"[:300])
+        return {}
+
+
+def archives(root: str | Path) -> list[Path]:
+    """The archives under a folder (or the folder itself), in order. Raises UsageError when there is none."""
+    root = Path(root)
+    if (root / LEDGER).is_file():
+        return [root]
+    found = sorted(path.parent for path in root.glob(f"*/{LEDGER}")) if root.is_dir() else []
+    if not found:
+        raise UsageError(f"no archive in {root}: expected folders that hold {LEDGER}")
+    return found
