@@ -19,8 +19,9 @@ export OMP_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # The stamp's name holds what the environment depends on: another Python, another list of packages or a
-# moved checkout asks for a new one; a mere change of dates does not.
-KEY := $(shell { pwd; $(PYTHON) -V; cat setup.cfg pyproject.toml constraints.txt; } 2>&1 | cksum | cut -d' ' -f1)
+# moved checkout asks for a new one; other dates, or another setting of a tool in pyproject.toml, do not.
+KEY := $(shell { pwd; $(PYTHON) -V; cat setup.cfg constraints.txt; sed '/^$$/,$$d' pyproject.toml; } 2>&1 \
+  | cksum | cut -d' ' -f1)
 STAMP := .venv/made-$(KEY)
 
 .PHONY: help venv demo test lint types imports unit unit-next bench clean
@@ -62,8 +63,8 @@ clean:  ## remove everything that make and the tools made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "EnvOS needs Python 3.11 or newer;" \
-	  "$(PYTHON) is: $$($(PYTHON) -V 2>&1 | tail -1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "EnvOS needs Python 3.11 or newer; $(PYTHON) is: $$($(PYTHON) -V 2>&1 | tail -1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "making .venv (about a minute)"
 # An active .venv must not clear itself from under its own feet: hence the interpreter that it was made from.
 	@"$$($(PYTHON) -c 'import sys; print(sys._base_executable)')" -m venv --clear .venv

@@ -18,9 +18,7 @@ class Episode(NamedTuple):
     actions: tuple[str, ...]
 
 
-def play(
-    env: gymnasium.Env[Any, str], policy: Policy, seed: int, options: dict[str, Any] | None = None
-) -> Episode:
+def play(env: gymnasium.Env[Any, str], policy: Policy, seed: int, options: dict[str, Any] | None = None) -> Episode:
     """Run one episode; `options` goes to reset (condition, anchor, policy name)."""
     observation, _ = env.reset(seed=seed, options=options)
     return go_on(env, policy, observation)

@@ -1,7 +1,7 @@
 """The action grammar: one call per reply, such as `click("12")`, in the syntax that BrowserGym users know.
 
-`parse` turns any reply into an `Action` or an `ActionError` and never raises; `render` is its inverse, and one
-function per verb (`click(3)`, `memo("seen")`) writes the text of an action for scripts. Nothing is evaluated.
+`parse` turns any reply into an `Action` or an `ActionError` and never raises; `render` is its inverse, and a function
+per verb (`click(3)`, `memo("seen")`) writes the text of an action for scripts. Nothing is evaluated.
 """
 
 import re
@@ -46,12 +46,8 @@ class Verb(NamedTuple):
 
 VERBS: Mapping[str, Verb] = MappingProxyType(
     {
-        "click": Verb(
-            (_INDEX,), 'click("12")', "follow a link, press a button or choose a radio button, by its index"
-        ),
-        "fill": Verb(
-            (_INDEX, "value"), 'fill("7", "text")', "type into a text field, replacing what it holds"
-        ),
+        "click": Verb((_INDEX,), 'click("12")', "follow a link, press a button or choose a radio button, by its index"),
+        "fill": Verb((_INDEX, "value"), 'fill("7", "text")', "type into a text field, replacing what it holds"),
         "select_option": Verb(
             (_INDEX, "option"),
             'select_option("5", "Riverside")',
@@ -77,7 +73,7 @@ def describe() -> str:
     return "\n".join(f"{verb.example} - {verb.about}" for verb in VERBS.values())
 
 
-class _Malformed(Exception):  # noqa: N818 - never leaves this module: it carries the line of an ActionError
+class _Malformed(Exception):
     """Ends the parse with an error line."""
 
 
@@ -107,7 +103,7 @@ def parse(text: object) -> Action | ActionError:
     """The action that a reply is, or what is wrong with it; raises for no input and takes linear time.
 
     White space around tokens is free; anything before or after the call is an error. Strings are in single or
-    double quotes with the escapes \\" \\' \\\\ \\n \\t \\uXXXX; an element may also be a bare integer. Values hold no
+    double quotes, with the escapes \\" \\' \\\\ \\n \\t \\uXXXX; an element may also be a bare integer. Values hold no
     lone surrogates, so they can be stored and archived anywhere.
     """
     try:
@@ -199,14 +195,14 @@ def _bind(verb: str, known: Verb, values: list[str], named: dict[str, str], bare
 
 
 def _unescape(verb: str, body: str) -> str:
-    """The text that an escaped string stands for; a pair of surrogate escapes is one character, as in JSON."""
+    """The text that an escaped string stands for; two surrogate escapes make one character, as in JSON."""
 
     def one(found: re.Match[str]) -> str:
         code, char = found.groups()
         if code is not None:
             return chr(int(code, 16))
         if char not in _ESCAPES:
-            got = f"'\\\\{char}'" if char.isprintable() else _shown(char)
+            got = f"'\\{char}'" if char.isprintable() else _shown(char)
             raise _Malformed(f"{verb}: unknown escape {got}; valid: {_VALID_ESCAPES}")
         return _ESCAPES[char]
 
@@ -242,9 +238,7 @@ def _no_argument(verb: str, text: str, place: int) -> NoReturn:
     if not rest:
         raise _Malformed(f'{verb}: the call has no closing ")"; {_usage(VERBS[verb])}')
     if text[start : start + 1] in ('"', "'"):
-        raise _Malformed(
-            f"{verb}: a string is not closed on its line (write \\n for a line break): {_shown(rest)}"
-        )
+        raise _Malformed(f"{verb}: a string is not closed on its line (write \\n for a line break): {_shown(rest)}")
     raise _Malformed(f"{verb}: expected a quoted string; got {_shown(rest)}; {_usage(VERBS[verb])}")
 
 
@@ -253,7 +247,7 @@ def _usage(known: Verb) -> str:
 
 
 def _unknown(kind: str, name: str, valid: tuple[str, ...]) -> str:
-    near = get_close_matches(name[:_SHOWN].casefold(), valid, n=1, cutoff=0.5)
+    near = get_close_matches(name[:_SHOWN].casefold(), valid, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"valid: {', '.join(valid) or 'none'}"
     return f"unknown {kind} {_shown(name)}; {hint}"
 
@@ -265,7 +259,7 @@ def _shown(text: str) -> str:
 
 
 def render(action: Action) -> str:
-    """The canonical text of an action: double quotes, a space after each comma, unprintable characters escaped.
+    """The canonical text of an action: double quotes, a space after each comma, the unprintable escaped.
 
     `parse(render(action)) == action` for every action that `parse` returns, if the text keeps to MAX_LENGTH.
     """

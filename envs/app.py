@@ -28,7 +28,7 @@ class Redirect(NamedTuple):
     location: str
 
 
-class Refused(Exception):  # noqa: N818 - a refusal is an ordinary answer of the application, not an error of ours
+class Refused(Exception):
     """A handler's refusal; `code` is a key of the world's refusals."""
 
     def __init__(self, code: str) -> None:
@@ -156,9 +156,7 @@ class Application:
         """The virtual time: one minute passes with each step."""
         return (self._opened + timedelta(minutes=self.step)).isoformat(" ", "minutes")
 
-    def _answer(
-        self, method: str, url: str, form: Mapping[str, str], actor: str, via: str
-    ) -> Reply | Redirect:
+    def _answer(self, method: str, url: str, form: Mapping[str, str], actor: str, via: str) -> Reply | Redirect:
         path, _, query = url.partition("?")
         params = {name: clean(text) for name, text in parse_qsl(query)} if query else {}
         for name, text in form.items():
@@ -171,9 +169,7 @@ class Application:
         if oneshot.due(actor, via, method, route):
             oneshot.fire(database, self.ledger, number, now)
         database.actor, database.request = actor, number
-        context = Context(
-            database.connection, method, params, key, number, now, oneshot.plan.review, self._watched
-        )
+        context = Context(database.connection, method, params, key, number, now, oneshot.plan.review, self._watched)
         handler = routes.handlers.get((method, route))
         status, page, location = self._handle(handler, context, route)
         for write in database.drain():

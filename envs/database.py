@@ -1,206 +1,385 @@
-"""One world's database: SQLite in memory behind one held SQLAlchemy connection, loaded from a template image.
+"""A world's database: SQLite in memory, filled from an image, every write journalled, snapshots in microseconds.
 
-Every write, whatever route it takes, is journalled by TEMP triggers with the actor and the request. The evaluator's tables
-(canary, perturbation guard, neutral) stand in the same database and belong to no world's metadata.
+Handlers use `connection` (SQLAlchemy Core, autocommit, held open for the life of the object), the perturbation and
+the evidence use `raw`, the sqlite3 connection beneath. Triggers journal every row that is written by either, with the
+actor and the request. They stand in the image itself: TEMP triggers would point at a schema that `deserialize` has freed,
+and then they fire no more, or crash.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, finalize, ref
 
-from sqlalchemy import Connection, MetaData, create_engine
+from sqlalchemy import Connection, Engine, Integer, MetaData, Table, create_engine
 from sqlalchemy.pool import StaticPool
 
-from envos.envs.evidence import State, TableState, Write
-from envos.errors import DatabaseError
+from envos.envs.evidence import Scalar, State, TableState, Write
+from envos.errors import DatabaseError, UsageError
 
-EVALUATOR_TABLES = ("canary", "neutral", "perturbation_guard")
-_EVALUATOR_DDL = (
-    "CREATE TABLE canary (id INTEGER PRIMARY KEY, token TEXT NOT NULL)",
-    "CREATE TABLE neutral (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
+EVALUATOR_TABLES: Mapping[str, tuple[str, ...]] = {
+    "canary": ("id", "token"),
+    "perturbation_guard": ("id", "request"),
+    "neutral": ("id", "value"),
+}
+"""Tables that belong to the evaluator, in the same database and in no world's metadata: name to columns."""
+
+_EVALUATOR_SCHEMA = (
+    "CREATE TABLE canary (id INTEGER PRIMARY KEY, token TEXT)",
     "CREATE TABLE perturbation_guard (id INTEGER PRIMARY KEY CHECK (id = 1), request INTEGER NOT NULL)",
+    "CREATE TABLE neutral (id INTEGER PRIMARY KEY, value TEXT)",
+    # The row that a neutral update writes back as it was.
+    "INSERT INTO neutral (id, value) VALUES (1, '-')",
 )
-_TEMPLATES: WeakKeyDictionary[MetaData, bytes] = WeakKeyDictionary()
+# Small pages: most tables hold a few rows, and an image of 25 KB is copied without the page faults of 100 KB.
+_PAGE_SIZE = 1024
+_MAGIC = b"SQLite format 3\0"
+_TABLES = (
+    "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' "
+    "AND name <> 'journal' ORDER BY name"
+)
+_Columns = dict[str, tuple[Scalar, Scalar]]
+_DUMPS_KEPT = 2
+"""States that a database remembers by their image: that before an episode and that after it are asked for often."""
+
+
+class _Template(NamedTuple):
+    """What all databases of one metadata share; `version` is the schema cookie in an image's header."""
+
+    image: bytes
+    version: bytes
+    inserts: dict[str, str]
+    columns: dict[str, tuple[str, ...]]
+
+
+_TEMPLATES: "WeakKeyDictionary[MetaData, _Template]" = WeakKeyDictionary()
 
 
 class Database:
-    """A database of one world's tables; `load` fills it anew in microseconds.
+    """One world's database in memory; databases share nothing.
 
-    `connection` is the held SQLAlchemy connection (no transaction of its own), `raw` the driver's connection beneath it.
-    `actor` and `request` are what the journal writes down for each write.
+    `actor` and `request` (a str and an int) are what the journal says of the writes to come; set them before each
+    request. Raises UsageError for metadata in which a table has no `id INTEGER PRIMARY KEY` or takes the name of an
+    evaluator's table; DatabaseError for anything done out of order.
     """
 
+    __slots__ = ("__weakref__", "_dumps", "_open", "_release", "_scratch", "_seen", "_template", "actor", "request")
+
     def __init__(self, metadata: MetaData) -> None:
-        self.actor = "harness"
-        self.request = 0
-        self._engine = create_engine(
+        self._template = template = _template(metadata)
+        self.actor, self.request = "harness", 0
+        self._dumps: list[tuple[bytes, State]] = []
+        engine = create_engine(
             "sqlite://",
             poolclass=StaticPool,
-            connect_args={"check_same_thread": False, "isolation_level": None},
-            execution_options={"isolation_level": "AUTOCOMMIT"},
+            connect_args={"check_same_thread": False, "cached_statements": 256},
+            isolation_level="AUTOCOMMIT",
         )
-        self.connection: Connection = self._engine.connect()
-        self.raw: sqlite3.Connection = self.connection.connection.driver_connection  # type: ignore[assignment]
-        self._closed = False
-        self.raw.deserialize(_template(metadata))
-        self.raw.execute("PRAGMA foreign_keys = ON")
-        self.raw.execute("PRAGMA recursive_triggers = ON")
-        self._template = self.raw.serialize()
-        self._loader = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._loader.execute("PRAGMA foreign_keys = ON")
-        self._columns = _schema(self.raw)
-        names = [table.name for table in metadata.sorted_tables]
-        self._inserts = {name: _insert(name, self._columns[name]) for name in names}
-        self._journal()
-
-    def _journal(self) -> None:
-        raw = self.raw
-        raw.create_function("envos_actor", 0, lambda: self.actor)
-        raw.create_function("envos_request", 0, lambda: self.request)
-        raw.execute(
-            "CREATE TEMP TABLE journal (seq INTEGER PRIMARY KEY, request INTEGER, actor TEXT, op TEXT, "
-            "tbl TEXT, key INTEGER, old TEXT, new TEXT)"
-        )
-        for table, columns in self._columns.items():
-            for op, old, new in (("insert", "", "NEW"), ("update", "OLD", "NEW"), ("delete", "OLD", "")):
-                sides = [
-                    "json_array(" + ", ".join(f'{side}."{name}"' for name in columns) + ")" if side else "NULL"
-                    for side in (old, new)
-                ]
-                raw.execute(
-                    f'CREATE TEMP TRIGGER "journal_{table}_{op}" AFTER {op} ON main."{table}" BEGIN '  # noqa: S608
-                    f"INSERT INTO journal (request, actor, op, tbl, key, old, new) VALUES (envos_request(), "
-                    f"envos_actor(), '{op}', '{table}', {new or old}.id, {sides[0]}, {sides[1]}); END"
-                )
+        connection = engine.connect()
+        raw = _beneath(connection)
+        # Rows are put in and stored images are read on a connection of no actor, where nothing is journalled.
+        self._scratch = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self._release = finalize(self, _release, connection, engine, self._scratch)
+        self._open: tuple[Connection, sqlite3.Connection] | None = (connection, raw)
+        for statement in ("temp_store = MEMORY", "foreign_keys = ON", "recursive_triggers = ON"):
+            raw.execute(f"PRAGMA {statement}")
+        self._scratch.execute("PRAGMA foreign_keys = ON")
+        self._speak(raw)
+        self._scratch.create_function("envos_actor", 0, lambda: "")
+        self._scratch.create_function("envos_request", 0, lambda: None)
+        raw.deserialize(template.image)
         self._seen = raw.total_changes
 
-    def load(self, rows: Mapping[str, Sequence[tuple[Any, ...]]], canary: str) -> bytes:
-        """Replace everything by these rows (in column order) and the canary, and return the image of it.
+    @property
+    def connection(self) -> Connection:
+        """The held SQLAlchemy connection, in autocommit: every statement outside `transaction` stands at once."""
+        if self._open is None:
+            raise DatabaseError("the database is closed")
+        return self._open[0]
 
-        The rows go in through a second connection that has no journal, which is also three times faster.
+    @property
+    def raw(self) -> sqlite3.Connection:
+        """The sqlite3 connection beneath `connection`."""
+        if self._open is None:
+            raise DatabaseError("the database is closed")
+        return self._open[1]
+
+    def load(self, rows: Mapping[str, Sequence[tuple[Scalar, ...]]], canary: str) -> None:
+        """Replace everything by an instance: `rows` by table, in column order; nothing of it is journalled.
+
+        Raises UsageError for an unknown table, DatabaseError for a row that the schema refuses; the database is then
+        as it was.
         """
-        self._check_idle("load")
-        loader = self._loader
-        loader.deserialize(self._template)
-        loader.execute("BEGIN")
-        try:
-            for name, insert in self._inserts.items():
-                if name in rows:
-                    loader.executemany(insert, rows[name])
-            loader.execute("INSERT INTO canary VALUES (1, ?)", (canary,))
-            loader.execute("INSERT INTO neutral VALUES (1, '-')")
-            loader.execute("COMMIT")
-        except sqlite3.Error as error:
-            if loader.in_transaction:
-                loader.execute("ROLLBACK")
-            raise DatabaseError(f"the rows do not fit the tables: {error}") from error
-        image = loader.serialize()
-        self.restore(image)
-        return image
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All or nothing: what is written inside is kept at the end, and undone on an exception."""
+        template, scratch = self._template, self._scratch
+        unknown = [name for name in rows if name not in template.inserts or name in EVALUATOR_TABLES]
+        if unknown:
+            raise UsageError(f"rows for the table {unknown[0]!r}, which this world does not have")
         raw = self.raw
-        raw.execute("BEGIN IMMEDIATE")
+        _refuse_transaction(raw)
+        scratch.deserialize(template.image)
+        scratch.execute("BEGIN")
+        name = ""
         try:
-            yield
-        except BaseException:
-            raw.execute("ROLLBACK")
-            raise
-        raw.execute("COMMIT")
+            # In the order of the template, so that a row comes after those that it refers to.
+            for name, insert in template.inserts.items():
+                if name in rows:
+                    scratch.executemany(insert, rows[name])
+            scratch.execute(template.inserts["canary"], (1, canary))
+            scratch.execute("COMMIT")
+        except (sqlite3.Error, OverflowError, TypeError, ValueError) as problem:
+            raise DatabaseError(f"a row of table {name!r} was refused: {problem}") from problem
+        finally:
+            if scratch.in_transaction:
+                scratch.execute("ROLLBACK")
+        self._replace(raw, scratch.serialize())
+        self.actor, self.request = "harness", 0
 
     def drain(self) -> list[Write]:
-        """The writes since the last call, in order; next to free when there was none."""
+        """The writes since the last call, in order, and forget them; costs next to nothing when there were none.
+
+        A write of an id appears as a delete and an insert, a write that changes nothing as an update without columns.
+        """
         raw = self.raw
         if raw.total_changes == self._seen:
             return []
-        found = raw.execute("SELECT request, actor, op, tbl, key, old, new FROM journal ORDER BY seq").fetchall()
-        raw.execute("DELETE FROM journal")
-        self._seen = raw.total_changes
-        return [self._write(*row) for row in found]
+        if raw.in_transaction:
+            raise DatabaseError("the journal was read inside a transaction, whose writes may still be undone")
+        found = raw.execute("SELECT * FROM journal ORDER BY seq").fetchall()
+        self._forget(raw)
+        columns = self._template.columns
+        return [write for line in found for write in _writes(columns[line[4]], line)]
 
-    def _write(
-        self, request: int, actor: str, op: str, table: str, key: int, old: str | None, new: str | None
-    ) -> Write:
-        names = self._columns[table]
-        before = json.loads(old) if old else [None] * len(names)
-        after = json.loads(new) if new else [None] * len(names)
-        changed = {
-            name: (was, now)
-            for name, was, now in zip(names, before, after, strict=True)
-            if op != "update" or was != now
-        }
-        return Write(request, actor, op, table, key, changed)
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All writes of the block stand together, or none of them, nor their journal, if it raises."""
+        raw = self.raw
+        _refuse_transaction(raw)
+        raw.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            if not raw.in_transaction:
+                raise DatabaseError("the transaction was ended inside its own block")
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
 
     def image(self) -> bytes:
-        """The whole database as bytes, for `restore` and `state`."""
-        self._check_idle("image")
-        return self.raw.serialize()
+        """Everything as bytes, for `restore` and `state`. Raises DatabaseError inside a transaction."""
+        raw = self.raw
+        _refuse_transaction(raw)
+        return raw.serialize()
 
     def restore(self, image: bytes) -> None:
-        """Go back to an image; the journal is empty after it."""
-        self._check_idle("restore")
-        self.raw.deserialize(image)
-        self.drain()
+        """Go back to an image of a database of the same metadata; writes that were not drained are forgotten.
+
+        Raises UsageError for bytes that are no image; DatabaseError inside a transaction, or while a query has rows
+        that were not read.
+        """
+        raw = self.raw
+        _refuse_transaction(raw)
+        self._replace(raw, _checked(image))
 
     def state(self, image: bytes | None = None) -> State:
-        """Every row of every table, of now or of an image; the schema is read from the database itself."""
+        """All rows of all tables, the evaluator's included, of a stored image or as they are now.
+
+        The tables are those that the database itself has, so one added behind the metadata shows.
+        """
+        raw = self.raw
         if image is None:
-            return _dump(self.raw)
-        self._loader.deserialize(image)
-        return _dump(self._loader)
+            if raw.in_transaction:
+                return _dump(raw)
+            image = raw.serialize()
+        state = next((state for known, state in self._dumps if known == image), None)
+        if state is None:
+            state = self._read(_checked(image))
+            self._dumps = [(image, state), *self._dumps[: _DUMPS_KEPT - 1]]
+        return {name: TableState(table.columns, dict(table.rows)) for name, table in state.items()}
 
     def close(self) -> None:
-        """Free the connection; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            self._loader.close()
-            self.connection.close()
-            self._engine.dispose()
+        """Free everything; a second call does nothing, any other raises DatabaseError."""
+        self._open = None
+        self._release()
 
-    def _check_idle(self, what: str) -> None:
-        if self._closed:
-            raise DatabaseError(f"{what}() on a closed database")
-        if self.raw.in_transaction:
-            raise DatabaseError(f"{what}() inside a transaction")
+    def _read(self, image: bytes) -> State:
+        """The state that an image holds, read without touching the database."""
+        if image[40:44] == self._template.version:
+            self._scratch.deserialize(image)
+            return _dump(self._scratch)
+        # Another schema: statements prepared on the scratch connection would not notice (see _replace).
+        other = sqlite3.connect(":memory:", isolation_level=None)
+        try:
+            other.deserialize(image)
+            return _dump(other)
+        finally:
+            other.close()
+
+    def _speak(self, raw: sqlite3.Connection) -> None:
+        """Tell the journal's triggers who writes; to register a function again expires all prepared statements."""
+        # SQLite keeps the callbacks where the garbage collector cannot see them: they must not hold this object.
+        me = ref(self)
+        raw.create_function("envos_actor", 0, lambda: getattr(me(), "actor"))  # noqa: B009
+        raw.create_function("envos_request", 0, lambda: getattr(me(), "request"))  # noqa: B009
+
+    def _forget(self, raw: sqlite3.Connection) -> None:
+        raw.execute("DELETE FROM journal")
+        self._seen = raw.total_changes
+
+    def _replace(self, raw: sqlite3.Connection, image: bytes) -> None:
+        """Put an image in place of the database.
+
+        Statements stay prepared across it, which is where the speed comes from, and is right for images of one schema.
+        After DDL, on either side, they are prepared anew: two schemas may have the same number.
+        """
+        version = self._template.version
+        now = raw.execute("PRAGMA main.schema_version").fetchone()[0]
+        _refuse_cursors(raw)
+        raw.deserialize(image)
+        if image[40:44] != version or now != int.from_bytes(version):
+            self._speak(raw)
+        if raw.execute("SELECT seq FROM journal LIMIT 1").fetchone():
+            raw.execute("DELETE FROM journal")
+        self._seen = raw.total_changes
 
 
-def _template(metadata: MetaData) -> bytes:
-    """The image of the empty database, made once for each metadata."""
-    if metadata not in _TEMPLATES:
-        engine = create_engine("sqlite://", poolclass=StaticPool)
-        with engine.begin() as connection:
-            metadata.create_all(connection)
-            raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
-            for statement in _EVALUATOR_DDL:
-                raw.execute(statement)
-        with engine.connect() as connection:
-            raw = connection.connection.driver_connection  # type: ignore[assignment]
-            _TEMPLATES[metadata] = raw.serialize()
-        engine.dispose()
-    return _TEMPLATES[metadata]
+def _template(metadata: MetaData) -> _Template:
+    """The template of a metadata, which must be complete: it is made once."""
+    found = _TEMPLATES.get(metadata)
+    if found is None:
+        found = _TEMPLATES[metadata] = _build(metadata)
+    return found
 
 
-def _schema(raw: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
-    names = [row[0] for row in raw.execute("SELECT name FROM main.sqlite_master WHERE type = 'table' ORDER BY name")]
-    return {
-        name: tuple(row[1] for row in raw.execute(f'PRAGMA main.table_info("{name}")')) for name in names
+def _build(metadata: MetaData) -> _Template:
+    columns: dict[str, tuple[str, ...]] = {}
+    for table in metadata.sorted_tables:
+        _check_table(table)
+        columns[table.name] = tuple(column.name for column in table.columns)
+    columns.update(EVALUATOR_TABLES)
+    engine = create_engine("sqlite://", poolclass=StaticPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"PRAGMA page_size = {_PAGE_SIZE}")
+        metadata.create_all(connection)
+        for statement in _EVALUATOR_SCHEMA:
+            connection.exec_driver_sql(statement)
+        raw = _beneath(connection)
+        # Untyped columns keep every value as it is; through JSON a float would come back with 15 digits.
+        width = 2 * max(map(len, columns.values()))
+        values = ", ".join(f"c{place}" for place in range(width))
+        raw.execute(f"CREATE TABLE journal (seq INTEGER PRIMARY KEY, request, actor, op, name, key, {values})")
+        for table, names in columns.items():
+            for op in ("insert", "update", "delete"):
+                raw.execute(_trigger(_name(f"journal_{op}_{table}"), op, table, names))
+        image = raw.serialize()
+    engine.dispose()
+    inserts = {
+        name: f"INSERT INTO {_name(name)} VALUES ({', '.join('?' * len(names))})"  # noqa: S608
+        for name, names in columns.items()
     }
+    return _Template(image, image[40:44], inserts, columns)
 
 
-def _insert(name: str, columns: Sequence[str]) -> str:
-    return f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(columns))})'  # noqa: S608
+def _check_table(table: Table) -> None:
+    keys = list(table.primary_key.columns)
+    if len(keys) != 1 or keys[0].name != "id" or not isinstance(keys[0].type, Integer):
+        raise UsageError(f"table {table.name!r} needs the primary key `id` INTEGER, and no other")
+    if table.name in EVALUATOR_TABLES:
+        raise UsageError(f"table {table.name!r} has the name of an evaluator's table")
+
+
+def _name(name: str) -> str:
+    """A name as SQL quotes it; names come from a world's metadata or the database's own schema."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _trigger(name: str, op: str, table: str, columns: tuple[str, ...]) -> str:
+    """The trigger that journals one kind of write: old values first, then new ones."""
+    sides = {"insert": ("new",), "update": ("old", "new"), "delete": ("old",)}[op]
+    values = [f"{side}.{_name(column)}" for side in sides for column in columns]
+    places = ", ".join(f"c{place}" for place in range(len(values)))
+    text = table.replace("'", "''")
+    return (
+        f"CREATE TRIGGER {name} AFTER {op} ON {_name(table)} WHEN envos_request() IS NOT NULL BEGIN "  # noqa: S608
+        f"INSERT INTO journal (request, actor, op, name, key, {places}) VALUES "
+        f"(envos_request(), envos_actor(), '{op}', '{text}', {sides[0]}.id, {', '.join(values)}); END"
+    )
+
+
+def _writes(names: tuple[str, ...], line: tuple[Any, ...]) -> Iterator[Write]:
+    """The record of one journal line, two where an id was changed: the row under the old id is gone."""
+    _, request, actor, op, table, key = line[:6]
+    width = len(names)
+    old, new = line[6 : 6 + width], line[6 + width : 6 + 2 * width]
+    if op == "insert":
+        new = old
+    place = names.index("id")
+    if op == "update" and new[place] == key:
+        changed = {
+            name: (before, after)
+            for name, before, after in zip(names, old, new, strict=True)
+            if before != after or type(before) is not type(after)
+        }
+        yield Write(request, actor, op, table, key, changed)
+        return
+    if op != "insert":
+        gone: _Columns = {name: (before, None) for name, before in zip(names, old, strict=True)}
+        yield Write(request, actor, "delete", table, key, gone)
+    if op != "delete":
+        come: _Columns = {name: (None, after) for name, after in zip(names, new, strict=True)}
+        yield Write(request, actor, "insert", table, new[place], come)
 
 
 def _dump(raw: sqlite3.Connection) -> State:
     state: State = {}
-    for (name,) in raw.execute("SELECT name FROM main.sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
-        cursor = raw.execute(f'SELECT * FROM main."{name}"')  # noqa: S608
-        columns = tuple(column[0] for column in cursor.description)
-        at = columns.index("id") if "id" in columns else 0
-        state[name] = TableState(columns, {row[at]: row for row in cursor})
+    for (name,) in raw.execute(_TABLES).fetchall():
+        cursor = raw.execute(f"SELECT * FROM main.{_name(name)}")  # noqa: S608
+        columns = tuple([item[0] for item in cursor.description])
+        found = cursor.fetchall()
+        rows: dict[int, tuple[Scalar, ...]] = {}
+        if "id" in columns:
+            place = columns.index("id")
+            rows = {row[place]: row for row in found} if place else {row[0]: row for row in found}
+        if "id" not in columns or len(rows) != len(found) or not set(map(type, rows)) <= {int}:
+            # A table that no world has: number its rows rather than lose one.
+            columns = ("id", *(f"stored {column}" if column == "id" else column for column in columns))
+            rows = {number: (number, *row) for number, row in enumerate(found, 1)}
+        state[name] = TableState(columns, rows)
     return state
+
+
+def _checked(image: bytes) -> bytes:
+    if not isinstance(image, bytes) or not image.startswith(_MAGIC):
+        raise UsageError(f"an image is the bytes that image() gave; got {type(image).__name__} of another kind")
+    return image
+
+
+def _refuse_transaction(raw: sqlite3.Connection) -> None:
+    if raw.in_transaction:
+        raise DatabaseError("a transaction is open: end it first")
+
+
+def _refuse_cursors(raw: sqlite3.Connection) -> None:
+    """Raise DatabaseError while a query has rows left to read: replacing the database beneath it crashes Python.
+
+    SQLite has one test for it in reach of SQL: VACUUM makes it before it looks at its file name, and fails there.
+    """
+    try:
+        raw.execute("VACUUM INTO NULL")
+    except sqlite3.OperationalError as problem:
+        if "in progress" in str(problem):
+            raise DatabaseError("a query has rows that were not read: read them all or close it first") from None
+
+
+def _beneath(connection: Connection) -> sqlite3.Connection:
+    raw = connection.connection.driver_connection
+    if not isinstance(raw, sqlite3.Connection):
+        raise DatabaseError(f"the driver is not sqlite3 but {type(raw).__name__}")
+    return raw
+
+
+def _release(connection: Connection, engine: Engine, scratch: sqlite3.Connection) -> None:
+    connection.close()
+    engine.dispose()
+    scratch.close()

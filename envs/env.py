@@ -168,7 +168,8 @@ class EnvOS(gymnasium.Env[Observation, str]):
     def _begin(self, chosen: Mapping[str, str], certificate: str) -> None:
         """Fill the database, put the start on record and show the first page."""
         instance = self.instance
-        self._pre = self._database.load(instance.rows, instance.canary)
+        self._database.load(instance.rows, instance.canary)
+        self._pre = self._database.image()
         self._oneshot = OneShot(self.plan)
         self._identity = {
             "environment": instance.scenario.id,
@@ -206,10 +207,10 @@ class EnvOS(gymnasium.Env[Observation, str]):
         self._app.step = self._step
         parsed = grammar.parse(action)
         raw = action if isinstance(action, str) else repr(action)
-        fault = ""
-        cut = 0
+        fault, cut = "", 0
+        verb, args = "", tuple[str, ...]()
         if isinstance(parsed, grammar.ActionError):
-            verb, args, error = "", (), parsed.message
+            error = parsed.message
         else:
             verb, args = parsed.verb, parsed.args
             try:
@@ -249,9 +250,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
     def _record(self, raw: str, verb: str, args: tuple[str, ...], cut: int, error: str) -> None:
         wall = (perf_counter() - self._clock) * 1000.0
         frame = self._shown
-        self.ledger.append(
-            Action(self._step, frame.number, frame.sha256, raw[:20_000], verb, args, cut, error, wall)
-        )
+        self.ledger.append(Action(self._step, frame.number, frame.sha256, raw[:20_000], verb, args, cut, error, wall))
         line = " ".join(raw[:_LINE].split())
         self._actions.append(f"{line} -> {error}"[:_LINE] if error else line)
 
@@ -299,9 +298,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
             "budget_left": np.array([frame.budget_left], np.int32),
         }
 
-    def _finish(
-        self, reason: str, error: str
-    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def _finish(self, reason: str, error: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Close the record, grade it, and pay."""
         self._live = False
         observation = self._observe(error)

@@ -140,8 +140,7 @@ class End(NamedTuple):
 Record = Start | Request | Write | Fire | Frame | Action | Report | Fault | End
 
 KINDS: dict[str, type[Any]] = {
-    kind.__name__.lower(): kind
-    for kind in (Start, Request, Write, Fire, Frame, Action, Report, Fault, End)
+    kind.__name__.lower(): kind for kind in (Start, Request, Write, Fire, Frame, Action, Report, Fault, End)
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _WALL = "wall_ms"
@@ -168,9 +167,7 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def frame_sha256(
-    url: str, page: str, elements: str, notice: str, error: str, memo: str, budget_left: int
-) -> str:
+def frame_sha256(url: str, page: str, elements: str, notice: str, error: str, memo: str, budget_left: int) -> str:
     """The digest of what a policy saw; unit separators keep two fields from running together."""
     return sha256("\x1f".join((url, page, elements, notice, error, memo, str(budget_left))))
 
@@ -288,9 +285,7 @@ class Evidence:
     @property
     def digest(self) -> str:
         """The digest of all evidence, wall times aside: equal on every machine for equal actions."""
-        quiet = (
-            record._replace(wall_ms=0.0) if isinstance(record, Action) else record for record in self.records
-        )
+        quiet = (record._replace(wall_ms=0.0) if isinstance(record, Action) else record for record in self.records)
         text = "\n".join(chain(tuple(quiet)))
         return sha256("\n".join((text, canonical(state_json(self.pre)), canonical(state_json(self.post)))))
 

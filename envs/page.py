@@ -5,7 +5,7 @@ in-process driver and a browser cannot drift apart by more than one renderer. Te
 already (`clean`): single spaces, no control characters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 TEXT_LIMIT = 4000
@@ -135,12 +135,12 @@ class Page(NamedTuple):
 class Element(NamedTuple):
     """One thing that can be acted on.
 
-    role is link, button, textbox, combobox or radio. For a link, `target` is its href; for the others it names the
-    form (by its place on the page) and the field, and `choice` is a radio button's own value. `options` are a combobox's
-    texts and `row` numbers the table row that a link stands in (-1: none).
+    role is link, button, textbox, combobox or radio. For a link, `target` is its href and `form` is -1; for the others
+    they name the field and its form (by its place on the page), and `choice` is a radio button's own value. `options`
+    are a combobox's texts and `row` numbers the table row that a link stands in (-1: none).
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides the tuple's own method of that name
     role: str
     label: str
     value: str
@@ -159,7 +159,10 @@ class Mark(NamedTuple):
 
 
 class View(NamedTuple):
-    """A page as the agent gets it: text, element list, notice, and what the driver needs to act on it."""
+    """A page as the agent gets it: text, element list, notice, and what the driver needs to act on it.
+
+    `forms` are the page's forms as they stand, typed and chosen values included.
+    """
 
     text: str
     listing: str
@@ -172,31 +175,32 @@ class View(NamedTuple):
 Typed = Mapping[tuple[int, str], str]
 """What the agent has typed or chosen on the page: (form, field name) to value."""
 
+_new = tuple.__new__
+
 
 def clean(text: str, limit: int = FIELD_LIMIT) -> str:
     """A text as every page holds it: printable characters, single spaces, at most `limit` code points."""
     kept = "".join(char if char.isprintable() else " " for char in text[: 4 * limit])
-    return " ".join(kept.split())[:limit]
+    return " ".join(kept.split())[:limit].rstrip()
 
 
 class _Writer:
-    """Collects lines, elements and marks in one pass over a page."""
+    """Collects lines, elements and marks in one pass over a page.
 
-    __slots__ = ("elements", "forms", "length", "lines", "live", "marks", "row", "typed")
+    Written for speed, as every step of every episode comes through here: `rows` handles all kinds of lines in one loop
+    without a call per cell, and a named tuple is made with `tuple.__new__`, which halves its cost.
+    """
+
+    __slots__ = ("elements", "entries", "forms", "lines", "live", "marks", "typed")
 
     def __init__(self, typed: Typed) -> None:
         self.lines: list[str] = []
-        self.length = 0
         self.elements: list[Element] = []
+        self.entries: list[str] = []
         self.forms: list[Form] = []
-        self.marks: list[Mark] = []
+        self.marks: list[tuple[Value, int, int]] = []
         self.live = True
-        self.row = -1
         self.typed = typed
-
-    def line(self, text: str) -> None:
-        self.lines.append(text)
-        self.length += len(text) + 1
 
     def element(
         self,
@@ -207,79 +211,114 @@ class _Writer:
         choice: str = "",
         options: tuple[str, ...] = (),
     ) -> str:
-        """Add an element and return its index in brackets; under a modal there is none."""
+        """Add an element of the last form and return its index in brackets; under a modal there is none."""
         if not self.live:
             return ""
         index = len(self.elements) + 1
-        self.elements.append(
-            Element(index, role, label, value, target, len(self.forms) - 1, choice, options, self.row)
-        )
+        form = len(self.forms) - 1
+        self.elements.append(_new(Element, (index, role, label, value, target, form, choice, options, -1)))
+        self.entries.append(_entry(index, role, label, value, options))
         return f"[{index}] "
 
-    def cells(self, cells: tuple[Cell, ...], gap: str, before: str = "") -> None:
-        """Write one line of cells with `gap` between them."""
-        done: list[str] = []
-        for cell in cells:
-            kind = type(cell)
-            if kind is str:
-                done.append(cell)  # type: ignore[arg-type]
-            elif kind is Link:
-                done.append(self.element("link", cell[0], target=cell[1]) + cell[0])
-            else:
-                offset = self.length + len(before) + sum(map(len, done)) + len(gap) * len(done)
-                self.marks.append(Mark(cell, offset))  # type: ignore[arg-type]
-                done.append(cell[0])
-        self.line(before + gap.join(done))
-
-    def table(self, node: Table) -> None:
-        self.line(" | ".join(node.columns))
-        for number, row in enumerate(node.rows):
-            self.row = number
-            self.cells(row, " | ")
-        self.row = -1
-        if not node.rows:
-            self.line(node.empty)
+    def rows(self, rows: Iterable[tuple[Cell, ...]], gap: str, before: str = "", table: bool = False) -> None:
+        """Write each row as a line: its cells with `gap` between them."""
+        lines, elements, entries, live = self.lines, self.elements, self.entries, self.live
+        for number, row in enumerate(rows):
+            done: list[str] = []
+            for cell in row:
+                if type(cell) is str:
+                    done.append(cell)
+                elif isinstance(cell, Link):
+                    label, href = cell
+                    if live:
+                        index = len(elements) + 1
+                        place = number if table else -1
+                        elements.append(_new(Element, (index, "link", label, "", href, -1, "", (), place)))
+                        if '"' in label or "\\" in label:
+                            entries.append(_entry(index, "link", label))
+                        else:
+                            entries.append(f'[{index}] link "{label}"')
+                        label = f"[{index}] {label}"
+                    done.append(label)
+                elif isinstance(cell, Value):
+                    column = len(before) + sum(map(len, done)) + len(gap) * len(done)
+                    self.marks.append((cell, len(lines), column))
+                    done.append(cell.text)
+                else:
+                    done.append(cell)
+            lines.append(before + gap.join(done))
 
     def form(self, node: Form) -> None:
+        """Write a form, and keep it as it stands: with what was typed in it."""
+        lines, number = self.lines, len(self.forms)
         self.forms.append(node)
-        number = len(self.forms) - 1
-        for item in node.fields:
-            if type(item) is Hidden:
+        fields: list[Field] = []
+        for given in node.fields:
+            item = standing(given, self.typed.get((number, given.name)))
+            fields.append(item)
+            if isinstance(item, Hidden):
                 continue
-            value = self.typed.get((number, item.name), item.value)
-            if type(item) is TextField:
-                at = self.element("textbox", item.label, value, item.name)
-                self.line(f'{item.label}: {at}"{value}"')
-            elif type(item) is Select:
-                texts = dict(item.options)
-                shown = texts.get(value, "")
-                at = self.element(
-                    "combobox", item.label, shown, item.name, options=tuple(text for _, text in item.options)
-                )
-                self.line(f"{item.label}: {at}{shown}")
-            elif type(item) is Radio:
-                self.line(f"{item.label}:")
+            if isinstance(item, TextField):
+                at = self.element("textbox", item.label, item.value, item.name)
+                lines.append(f'{item.label}: {at}"{item.value}"')
+            elif isinstance(item, Select):
+                texts = tuple([text for _, text in item.options])
+                shown = dict(item.options).get(item.value, "")
+                at = self.element("combobox", item.label, shown, item.name, options=texts)
+                lines.append(f"{item.label}: {at}{shown}")
+            else:
+                lines.append(f"{item.label}:")
                 for choice, text in item.options:
-                    mark = "(x)" if choice == value else "( )"
-                    at = self.element("radio", text, "on" if choice == value else "off", item.name, choice)
-                    self.line(f"{at}{mark} {text}")
-        self.line(f"{self.element('button', node.submit)}{node.submit}")
+                    on = choice == item.value
+                    at = self.element("radio", text, "on" if on else "off", item.name, choice)
+                    lines.append(f"{at}{'(x)' if on else '( )'} {text}")
+        lines.append(f"{self.element('button', node.submit)}{node.submit}")
+        self.forms[number] = _new(Form, (node.method, node.action, tuple(fields), node.submit))
 
     def node(self, node: Node) -> None:
-        kind = type(node)
-        if kind is Table:
-            self.table(node)  # type: ignore[arg-type]
-        elif kind is Paragraph:
-            self.cells(node.parts, " ")  # type: ignore[union-attr]
-        elif kind is Facts:
-            for label, cell in node.items:  # type: ignore[union-attr]
-                self.cells((cell,), "", f"{label}: ")
-        elif kind is Form:
-            self.form(node)  # type: ignore[arg-type]
-        elif kind is Heading:
-            self.line(f"## {node.text}")  # type: ignore[union-attr]
+        """Write one node of a page's body."""
+        if isinstance(node, Table):
+            self.lines.append(" | ".join(node.columns))
+            if node.rows:
+                self.rows(node.rows, " | ", table=True)
+            else:
+                self.lines.append(node.empty)
+        elif isinstance(node, Paragraph):
+            self.rows((node.parts,), " ")
+        elif isinstance(node, Facts):
+            self.rows(node.items, ": ")
+        elif isinstance(node, Form):
+            self.form(node)
+        elif isinstance(node, Heading):
+            self.lines.append(f"## {node.text}")
         else:
-            self.cells(node.parts, " ", "! ")  # type: ignore[union-attr]
+            self.rows((node.parts,), " ", "! ")
+
+    def located(self, limit: int) -> tuple[Mark, ...]:
+        """The marks with their offsets in the whole text; one that does not end within `limit` is left out."""
+        found: list[Mark] = []
+        start = line = 0
+        for value, number, column in self.marks:
+            while line < number:
+                start += len(self.lines[line]) + 1
+                line += 1
+            if start + column + len(value.text) <= limit:
+                found.append(Mark(value, start + column))
+        return tuple(found)
+
+
+def standing(field: Field, typed: str | None) -> Field:
+    """A field as it stands, with what was typed or chosen (None: nothing).
+
+    As in a browser, a drop-down list always has a choice, the first option if need be, and a group of radio buttons
+    has none ("") until one of its options is chosen.
+    """
+    value = field.value if typed is None else typed
+    if isinstance(field, (Select, Radio)):
+        values = [choice for choice, _ in field.options]
+        if value not in values:
+            value = values[0] if values and isinstance(field, Select) else ""
+    return field if value == field.value else field._replace(value=value)
 
 
 def observe(page: Page, typed: Typed, limit: int = TEXT_LIMIT) -> View:
@@ -288,47 +327,47 @@ def observe(page: Page, typed: Typed, limit: int = TEXT_LIMIT) -> View:
     A mark is kept only when the whole value lies within the clipped text.
     """
     writer = _Writer(typed)
+    lines = writer.lines
     modal = page.modal
     notice = ""
     if modal is not None:
         notice = f"{modal.title}: {modal.text}"
-        writer.line(f"!! {modal.title}")
-        writer.line(modal.text)
+        lines.append(f"!! {modal.title}")
+        lines.append(modal.text)
         writer.form(modal.form)
         writer.live = False
-    writer.line(f"# {page.title}")
+    lines.append(f"# {page.title}")
     if page.navigation:
-        writer.cells(page.navigation, " | ")
+        writer.rows((page.navigation,), " | ")
     for node in page.body:
         writer.node(node)
-    text = "\n".join(writer.lines)
-    if len(text) > limit:
-        text = text[:limit]
-        marks = tuple(mark for mark in writer.marks if mark.offset + len(mark.value.text) <= limit)
-    else:
-        marks = tuple(writer.marks)
-    elements = tuple(writer.elements)
-    return View(text, listing(elements), notice, elements, marks, tuple(writer.forms))
+    marks = writer.located(limit) if writer.marks else ()
+    text = "\n".join(lines)[:limit]
+    return View(text, _cut(writer.entries), notice, tuple(writer.elements), marks, tuple(writer.forms))
 
 
 def listing(elements: tuple[Element, ...], limit: int = ELEMENTS_LIMIT) -> str:
     """The element list as text, one line each: `[3] textbox "Phone" value="555"`."""
-    lines: list[str] = []
-    room = limit
-    for element in elements:
-        line = f"[{element[0]}] {element[1]} {_quoted(element[2])}"
-        role = element[1]
-        if role == "radio":
-            line += f" {element[3]}"
-        elif role == "textbox" or role == "combobox":
-            line += f" value={_quoted(element[3])}"
-            if element[7]:
-                line += " options=" + "; ".join(map(_quoted, element[7]))
-        room -= len(line) + 1
-        if room < 0:
-            break
-        lines.append(line)
-    return "\n".join(lines)
+    return _cut([_entry(*element[:4], element.options) for element in elements], limit)
+
+
+def _cut(entries: list[str], limit: int = ELEMENTS_LIMIT) -> str:
+    """As many whole lines as fit in `limit`, a line end each included."""
+    text = "\n".join(entries)
+    if len(text) < limit:
+        return text
+    return text[: max(text.rfind("\n", 0, limit), 0)]
+
+
+def _entry(index: int, role: str, label: str, value: str = "", options: tuple[str, ...] = ()) -> str:
+    line = f"[{index}] {role} {_quoted(label)}"
+    if role == "radio":
+        return f"{line} {value}"
+    if role == "textbox" or role == "combobox":
+        line += f" value={_quoted(value)}"
+        if options:
+            line += " options=" + "; ".join(map(_quoted, options))
+    return line
 
 
 def _quoted(text: str) -> str:

@@ -160,9 +160,7 @@ class OneShot:
         self.armed_by, self.fired, self.closed = state
 
 
-def _carry_out(
-    raw: sqlite3.Connection, operation: Operation, symbols: Mapping[Scalar, Scalar]
-) -> None:
+def _carry_out(raw: sqlite3.Connection, operation: Operation, symbols: Mapping[Scalar, Scalar]) -> None:
     # The names come from a world's own metadata, never from the agent.
     values = [symbols.get(new, new) for _, new in operation.columns.values()]
     if operation.op == "insert":

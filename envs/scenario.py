@@ -89,5 +89,3 @@ def check_anchor(anchor: str) -> str:
     if anchor not in ANCHORS:
         raise UnknownName("anchor", anchor, ANCHORS)
     return anchor
-
-

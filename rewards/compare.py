@@ -13,9 +13,7 @@ from envos.errors import UsageError
 
 _LONGEST = 200
 _MONEY = re.compile(r"[$€£]? ?(-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15})(?:\.[0-9]{1,15})?)")
-_DATETIME = re.compile(
-    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:t| )([0-9]{1,2}):([0-9]{2})(?::00(?:\.0{1,6})?)?"
-)
+_DATETIME = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:t| )([0-9]{1,2}):([0-9]{2})(?::00(?:\.0{1,6})?)?")
 
 
 def text(value: str) -> str:
@@ -64,9 +62,7 @@ def equal(kind: str, given: str, wanted: str) -> bool:
     return len(given) <= _LONGEST and read(given) == right
 
 
-def differing(
-    types: Mapping[str, str], given: Mapping[str, str], wanted: Mapping[str, str]
-) -> tuple[str, ...]:
+def differing(types: Mapping[str, str], given: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the fields that are missing, surplus or unequal, sorted.
 
     Raises UsageError when `wanted` does not have exactly the fields of `types`.
@@ -74,7 +70,5 @@ def differing(
     if set(types) != set(wanted) or not types:
         raise UsageError(f"a report has the fields {sorted(types)}; the world describes {sorted(wanted)}")
     wrong = set(given) ^ set(types)
-    wrong.update(
-        name for name, kind in types.items() if name in given and not equal(kind, given[name], wanted[name])
-    )
+    wrong.update(name for name, kind in types.items() if name in given and not equal(kind, given[name], wanted[name]))
     return tuple(sorted(wrong))

@@ -76,8 +76,7 @@ def outcome(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Outco
     before = evidence.pre.get(commit.table, EMPTY).rows
     made = {
         key: record(evidence.post, commit.table, key) or {}
-        for key in evidence.post.get(commit.table, EMPTY).rows
-        if key not in before
+        for key in sorted(evidence.post.get(commit.table, EMPTY).rows.keys() - before.keys())
     }
     wanted = {**commit.subject, **commit.live}
     return Outcome(
@@ -93,13 +92,13 @@ def outcome(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Outco
         made,
         {key: row for key, row in made.items() if holds(row, wanted)},
         differences(truth, evidence.post),
-        dict(trace.reports[0][1].fields) if trace.reports else None,
+        dict(sorted(trace.reports[0][1].fields.items())) if trace.reports else None,
     )
 
 
 def holds(row: Row | None, wanted: Row) -> bool:
     """Whether a row has all of these column values."""
-    return row is not None and all(name in row and row[name] == value for name, value in wanted.items())
+    return row is not None and row.items() >= wanted.items()
 
 
 def invariants(facts: Outcome) -> dict[str, Invariant]:
@@ -168,9 +167,7 @@ def commit_requests(facts: Outcome) -> list[int]:
             continue
         if request.status != 303 or request.location.startswith("/refused"):
             continue
-        resent = any(
-            other.params == request.params and other.location != request.location for other in accepted
-        )
+        resent = any(other.params == request.params and other.location != request.location for other in accepted)
         accepted.append(request)
         if not resent:
             numbers.add(request.number)
@@ -179,28 +176,20 @@ def commit_requests(facts: Outcome) -> list[int]:
 
 def no_collateral(facts: Outcome) -> Invariant:
     """I3: nothing but the commit, its consequences and the continuation differs or was ever written."""
-    allowed = _allowed(facts)
-    stray = [
-        f"{write.op} {write.table} {write.key}: {', '.join(names)}"
-        for _, write in facts.trace.writes
-        if write.actor == "agent"
-        and (names := _outside(facts, allowed, write.table, write.key, write.columns, write.op))
-    ]
-    left = [
-        f"{row.op} {row.table} {row.key}: {', '.join(names)}"
-        for row in facts.diff
-        if (names := _outside(facts, allowed, row.table, row.key, row.columns, row.op))
-    ]
-    wrong = _consequences(facts)
-    reason = (
-        "collateral change" if stray or left else "a consequence is missing or left over" if wrong else "none"
-    )
+    allowed, free = _allowed(facts), volatile(facts.world.metadata)
+    written = [write for _, write in facts.trace.writes if write.actor == "agent"]
+    stray = [said for write in written if (said := _outside(write, allowed, free))]
+    left = [said for change in facts.diff if (said := _outside(change, allowed, free))]
+    wrong = _consequences(facts, free)
+    reason = "collateral change" if stray or left else "a consequence is missing or left over" if wrong else "none"
     measured = {"written": stray[:_MOST], "left": left[:_MOST], "consequences": wrong[:_MOST]}
     return Invariant(reason == "none", measured, reason)
 
 
 Allowed = dict[tuple[str, int], frozenset[str] | None]
 """(table, id) -> the columns that the agent may change there, or None for all of the row."""
+Volatile = frozenset[tuple[str, str]]
+"""(table, column), or (table, "") for all of a table."""
 
 
 def _allowed(facts: Outcome) -> Allowed:
@@ -234,22 +223,21 @@ def _of_subject(write: Write, commit: Commit) -> bool:
     return all(write.columns.get(name, (None, None))[1] == value for name, value in commit.subject.items())
 
 
-def _outside(
-    facts: Outcome, allowed: Allowed, table: str, key: int, columns: Iterable[str], op: str
-) -> list[str]:
-    """The columns of a change that are neither allowed nor volatile (all of an inserted or deleted row)."""
-    free = volatile(facts.world.metadata)
-    if (table, "") in free:
-        return []
+def _outside(change: Write | RowChange, allowed: Allowed, free: Volatile) -> str:
+    """What is neither allowed nor volatile in a change (all of an inserted or deleted row), or ""."""
+    table, key, op = change.table, change.key, change.op
+    columns: Iterable[str] = change.columns
     may = allowed.get((table, key), frozenset())
-    if may is None:
-        return []
-    if op != "update":
-        return sorted(columns)
-    return sorted(name for name in columns if name not in may and (table, name) not in free)
+    if may is None or (table, "") in free:
+        return ""
+    if op == "update":
+        columns = [name for name in columns if name not in may and (table, name) not in free]
+        if not columns:
+            return ""
+    return f"{op} {table} {key}: {', '.join(sorted(columns))}"
 
 
-def _consequences(facts: Outcome) -> list[str]:
+def _consequences(facts: Outcome, free: Volatile) -> list[str]:
     """Rows that a commit entails and that do not have its values, or have them without a commit in force."""
     wrong: list[str] = []
     entailed: dict[tuple[str, Scalar], Row] = {}
@@ -260,7 +248,6 @@ def _consequences(facts: Outcome) -> list[str]:
             if not (isinstance(key, int) and holds(record(facts.post, item.table, key), item.columns)):
                 wrong.append(f"{item.table} {key} does not follow the commit")
     tables = {item.table: item.columns for item in facts.commit.consequences}
-    free = volatile(facts.world.metadata)
     for change in facts.diff:
         if change.op == "update" and change.table in tables and (change.table, change.key) not in entailed:
             names = sorted(name for name in change.columns if name in tables[change.table])
@@ -301,8 +288,8 @@ def reported(facts: Outcome) -> Invariant:
     if facts.report is None:
         return Invariant(False, {"given": None}, "no report")
     if not facts.live:
-        return Invariant(False, {"given": dict(facts.report)}, "nothing is committed that could be reported")
-    measured: dict[str, Any] = {"given": dict(facts.report), "stored": []}
+        return Invariant(False, {"given": facts.report}, "nothing is committed that could be reported")
+    measured: dict[str, Any] = {"given": facts.report, "stored": []}
     wrong: tuple[str, ...] = ()
     for row in facts.live.values():
         stored = facts.world.describe(facts.post, row)

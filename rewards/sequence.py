@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+from envos.envs import action as grammar
 from envos.envs.evidence import (
     Action,
     End,
+    Fault,
     Fire,
     Frame,
     Record,
@@ -81,43 +83,30 @@ class _Walk:
             self.note("fire_request", f"a firing of request {record.request} stands in {self.requests + 1}")
 
     def frame(self, record: Frame) -> None:
-        if record.number != self.frames:
-            self.note("frame_gap", f"frame {record.number} stands where {self.frames} is due")
-        self.frames = record.number + 1
-        if record.step != self.actions:
-            self.note("frame_step", f"frame {record.number} is of step {record.step}, not {self.actions}")
-        if record.budget_left != self.plan.budget - record.step:
-            self.note("budget_left", f"frame {record.number} says that {record.budget_left} actions are left")
-        self._frame_content(record)
-        self.orphans()
+        number, step, asked, url, page, elements, notice, error, memo, left, delivered, _, digest = record
+        if number != self.frames:
+            self.note("frame_gap", f"frame {number} stands where {self.frames} is due")
+        self.frames = number + 1
+        if step != self.actions:
+            self.note("frame_step", f"frame {number} is of step {step}, not {self.actions}")
+        if left != self.plan.budget - step:
+            self.note("budget_left", f"frame {number} says that {left} actions are left")
+        if digest != frame_sha256(url, page, elements, notice, error, memo, left):
+            self.note("frame_digest", f"frame {number} is not what its digest covers")
+        if self.pending:
+            self.orphans()
         self.latest = record
-
-    def _frame_content(self, record: Frame) -> None:
-        if record.sha256 != frame_sha256(
-            *record[3:6], record.notice, record.error, record.memo, record.budget_left
-        ):
-            self.note("frame_digest", f"frame {record.number} is not what its digest covers")
-        request = self.trace.asked.get(record.request)
-        if request is None or record.request != self.requests:
-            self.note(
-                "frame_request", f"frame {record.number} shows request {record.request}, not {self.requests}"
-            )
+        request = self.trace.asked.get(asked)
+        if request is None or asked != self.requests:
+            self.note("frame_request", f"frame {number} shows request {asked}, not {self.requests}")
             return
-        if record.url.partition("?")[0] != request.path:
-            self.note(
-                "frame_url",
-                f"frame {record.number} stands at {record.url!r}, its request at {request.path!r}",
-            )
-        page, served = record.page, request.served
-        for item in record.delivered:
-            if item[:4] not in served:
-                self.note(
-                    "delivered_unserved", f"frame {record.number} marks {item.text!r}, which was not served"
-                )
-            if not item.text or page[item.offset : item.offset + len(item.text)] != item.text:
-                self.note(
-                    "delivered_unseen", f"frame {record.number} does not show {item.text!r} at {item.offset}"
-                )
+        if url.partition("?")[0] != request.path:
+            self.note("frame_url", f"frame {number} stands at {url!r}, its request at {request.path!r}")
+        for item in delivered:
+            if item[:4] not in request.served:
+                self.note("delivered_unserved", f"frame {number} marks {item.text!r}, which was not served")
+            if not item.text or not page.startswith(item.text, item.offset) or item.offset < 0:
+                self.note("delivered_unseen", f"frame {number} has no {item.text!r} at {item.offset}")
 
     def action(self, record: Action) -> None:
         if record.step != self.actions + 1:
@@ -125,21 +114,24 @@ class _Walk:
         self.actions = record.step
         latest = self.latest
         if latest is None or record.frame != latest.number:
-            self.note(
-                "action_frame", f"step {record.step} answers frame {record.frame}, not the one before it"
-            )
+            self.note("action_frame", f"step {record.step} answers frame {record.frame}, not the one before it")
         elif record.frame_sha256 != latest.sha256:
             self.note("action_digest", f"step {record.step} answers another frame than {latest.number}")
         if latest is not None and latest.number == self.answered:
-            self.note(
-                "frame_missing", f"no frame was delivered between steps {record.step - 1} and {record.step}"
-            )
+            self.note("frame_missing", f"no frame was delivered between steps {record.step - 1} and {record.step}")
         self.answered = latest.number if latest else -1
 
     def report(self, record: Report) -> None:
         last = self.trace.actions[-1][1] if self.trace.actions else None
         if last is None or last.verb != "report" or record.step != last.step:
             self.note("report_unasked", f"a report stands at step {record.step} without the action")
+            return
+        reply = grammar.parse(last.raw)
+        if isinstance(reply, grammar.ActionError) or dict(reply.fields) != record.fields:
+            self.note("report_differs", f"the report is not what step {record.step} said")
+
+    def fault(self, record: Fault) -> None:
+        self.note("harness_fault", f"{record.kind}: {record.detail}")
 
     def end(self, record: End) -> None:
         self.orphans()
@@ -174,14 +166,13 @@ def sequence(trace: Trace, plan: Plan) -> list[Reason]:
         Frame: walk.frame,
         Action: walk.action,
         Report: walk.report,
+        Fault: walk.fault,
         End: walk.end,
     }
     if not trace.starts:
         walk.note("no_start", "the ledger does not begin with a start")
     for walk.place, record in enumerate(trace.records):
-        step = steps.get(type(record))
-        if step is not None:
-            step(record)
+        steps[type(record)](record)
     walk.place = -1
     if not trace.ends:
         walk.note("no_end", "the ledger does not come to an end")

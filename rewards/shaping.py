@@ -22,11 +22,6 @@ def fraction_reward(verdict: Verdict) -> float | None:
 
 def checked(value: object) -> float:
     """The value, if it is a reward: a finite float from 0 to 1, no bool. Raises UsageError."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, float)
-        or not math.isfinite(value)
-        or not 0.0 <= value <= 1.0
-    ):
+    if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value) or not 0.0 <= value <= 1.0:
         raise UsageError(f"a reward is a finite float from 0 to 1; got {value!r}")
     return value

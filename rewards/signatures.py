@@ -36,11 +36,7 @@ class Story:
 def story(facts: Outcome, invariants: Mapping[str, Invariant]) -> Story:
     """The facts of an outcome that signatures need, computed once."""
     stale, fired = _stale(facts), facts.trace.fired_at()
-    keys = (
-        write.key
-        for place, write in facts.trace.commits
-        if place > fired >= 0 and _uses(_after(write), stale)
-    )
+    keys = (write.key for place, write in facts.trace.commits if place > fired >= 0 and _uses(_after(write), stale))
     return Story(facts, invariants, stale, _over(facts), tuple(keys))
 
 
@@ -170,15 +166,16 @@ def misreported(story: Story) -> bool:
 
 
 def propagated_intent_not_state(story: Story) -> bool:
-    """The report tells the right commit, or the commit as first made, and the row in force holds another."""
+    """Wherever the report is not what is stored, it tells the right commit, or the commit as first made."""
     facts = story.facts
     if facts.report is None or not misreported(story):
         return False
+    world, post = facts.world, facts.post
     firsts = {write.key: _after(write) for _, write in facts.trace.commits}
     for key, row in facts.live.items():
+        wrong = set(differing(world.report, facts.report, world.describe(post, row)))
         for meant in ({**row, **facts.right}, {**row, **firsts.get(key, {})}):
-            told = facts.world.describe(facts.post, meant)
-            if meant != row and not differing(facts.world.report, facts.report, told):
+            if wrong.isdisjoint(differing(world.report, facts.report, world.describe(post, meant))):
                 return True
     return False
 
@@ -240,25 +237,28 @@ def measures(trace: Trace, plan: Plan) -> dict[str, Any]:
     firing = trace.asked.get(fired) if fired is not None else None
     committed = trace.committed_at()
     again = reread(trace, plan)
-    seen = [place for place, _, item in trace.looks if item.text == plan.new_text]
+    seen = (frame.number for place, frame in trace.frames if committed is not None and place > committed)
     return {
         "steps": len(trace.actions),
         "requests": sum(item.actor == "agent" for _, item in trace.requests),
         "served": any(cell[:3] == plan.arm for _, item in trace.requests for cell in item.served),
         "exposed": trace.armed is not None,
-        # None where the fact did not change: there was nothing new to be seen.
-        "new_value_before_commit": None
-        if plan.new_text == plan.arm_text
-        else bool(
-            committed is not None and firing and any(trace.fired_at() < place < committed for place in seen)
-        ),
+        "new_value_before_commit": new_value_before_commit(trace, plan),
         "steps_to_reread": again - firing.step if firing and again is not None else None,
         "receipt": {
             "armed_frame": trace.armed[1].number if trace.armed else None,
             "firing_request": fired,
             "commit_request": trace.commits[0][1].request if trace.commits else None,
-            "visible_frame": next(
-                (frame.number for at, frame in trace.frames if committed is not None and at > committed), None
-            ),
+            "visible_frame": next(seen, None),
         },
     }
+
+
+def new_value_before_commit(trace: Trace, plan: Plan) -> bool | None:
+    """Whether a page or the notice delivered the new value between firing and commit; None where none is new."""
+    if plan.new_text == plan.arm_text:
+        return None
+    if not trace.fires or not trace.commits:
+        return False
+    pages = {frame.number for _, frame, item in trace.looks if item.text == plan.new_text}
+    return any(frame.number in pages or (plan.announced and frame.notice) for _, frame in trace.between())

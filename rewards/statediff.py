@@ -1,6 +1,6 @@
 """States compared row by row, and a journal of writes replayed over a state."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -30,36 +30,40 @@ class Replay:
         self._owned: set[str] = set()
 
     def apply(self, write: Write) -> str:
-        """Carry out one write; returns what it contradicts, or "" (the new values are set in any case)."""
-        table = self.state.get(write.table)
+        """Carry out one write; returns what it contradicts, or "" (what can be set is set in any case)."""
+        name, key = write.table, write.key
+        table = self.state.get(name)
         if table is None:
-            return f"there is no table {write.table}"
-        if write.table not in self._owned:
-            table = self.state[write.table] = TableState(table.columns, dict(table.rows))
-            self._owned.add(write.table)
+            return f"there is no table {name}"
+        if name not in self._owned:
+            table = self.state[name] = TableState(table.columns, dict(table.rows))
+            self._owned.add(name)
         names, rows = table
-        row = rows.get(write.key)
-        where = f"{write.table} {write.key}"
+        row = rows.get(key)
         if write.op == "insert":
             if row is not None:
-                return f"{where} is inserted and was there"
-            found = {name: new for name, (_, new) in write.columns.items()} | {"id": write.key}
-            rows[write.key] = tuple(found.get(name) for name in names)
-            return "" if set(found) == set(names) else f"{where} is inserted with other columns"
+                return f"{name} {key} is inserted and was there"
+            found = {column: new for column, (_, new) in write.columns.items()} | {"id": key}
+            rows[key] = tuple(map(found.get, names))
+            return "" if found.keys() == set(names) else f"{name} {key} is inserted with other columns"
         if row is None:
-            return f"{where} is written and was not there"
-        if any(name not in names for name in write.columns):
-            return f"{where} is written in a column that it does not have"
-        known = dict(zip(names, row, strict=True))
-        contradicted = [name for name, (old, _) in write.columns.items() if known[name] != old]
-        if write.op == "delete":
-            del rows[write.key]
-        elif write.op == "update":
-            known.update((name, new) for name, (_, new) in write.columns.items())
-            rows[write.key] = tuple(known[name] for name in names)
+            return f"{name} {key} is written and was not there"
+        if write.op not in ("update", "delete"):
+            return f"{name} {key} has the unknown operation {write.op!r}"
+        wrong = []
+        values = list(row)
+        for column, (old, new) in write.columns.items():
+            if column not in names:
+                return f"{name} {key} has no column {column}"
+            at = names.index(column)
+            if values[at] != old:
+                wrong.append(column)
+            values[at] = new
+        if write.op == "update":
+            rows[key] = tuple(values)
         else:
-            return f"{where} has the unknown operation {write.op!r}"
-        return f"{where} had another {contradicted[0]}" if contradicted else ""
+            del rows[key]
+        return f"{name} {key} had another {min(wrong)}" if wrong else ""
 
 
 def replay(state: State, writes: Iterable[Write]) -> State:
@@ -75,32 +79,27 @@ def differences(before: State, after: State) -> tuple[RowChange, ...]:
     found: list[RowChange] = []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, EMPTY), after.get(name, EMPTY)
-        if old == new:
-            continue
-        for key in sorted(old.rows.keys() | new.rows.keys()):
-            left, right = old.rows.get(key), new.rows.get(key)
-            if left != right or old.columns != new.columns:
-                found.append(_change(name, key, old.columns, left, new.columns, right))
+        if old != new:
+            found += _changes(name, old, new)
     return tuple(found)
 
 
-def _change(
-    table: str,
-    key: int,
-    old_names: tuple[str, ...],
-    left: tuple[Scalar, ...] | None,
-    new_names: tuple[str, ...],
-    right: tuple[Scalar, ...] | None,
-) -> RowChange:
-    before = dict(zip(old_names, left, strict=True)) if left is not None else {}
-    after = dict(zip(new_names, right, strict=True)) if right is not None else {}
-    op = "insert" if left is None else "delete" if right is None else "update"
-    columns = {
-        name: (before.get(name), after.get(name))
-        for name in dict.fromkeys((*old_names, *new_names))
-        if op != "update" or before.get(name) != after.get(name)
-    }
-    return RowChange(table, key, op, columns)
+def _changes(name: str, old: TableState, new: TableState) -> Iterator[RowChange]:
+    same = old.columns == new.columns
+    columns: dict[str, tuple[Scalar, Scalar]]
+    for key in sorted(old.rows.keys() | new.rows.keys()):
+        left, right = old.rows.get(key), new.rows.get(key)
+        if left is None and right is not None:
+            columns = {column: (None, value) for column, value in zip(new.columns, right, strict=True)}
+            yield RowChange(name, key, "insert", columns)
+        elif right is None and left is not None:
+            columns = {column: (value, None) for column, value in zip(old.columns, left, strict=True)}
+            yield RowChange(name, key, "delete", columns)
+        elif left is not None and right is not None and (left != right or not same):
+            was, now = (dict(zip(table.columns, row, strict=True)) for table, row in ((old, left), (new, right)))
+            names = dict.fromkeys((*was, *now))
+            columns = {item: (was.get(item), now.get(item)) for item in names if was.get(item) != now.get(item)}
+            yield RowChange(name, key, "update", columns)
 
 
 def record(state: State, table: str, key: int) -> dict[str, Scalar] | None:

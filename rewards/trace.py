@@ -1,8 +1,8 @@
 """The ledger of one episode, read once: where each kind of record stands, and what the plan makes of it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from envos.envs.evidence import (
     Action,
@@ -77,26 +77,20 @@ class Trace:
 def read(records: tuple[Record, ...]) -> Trace:
     """The records by kind."""
     trace = Trace(records)
+    keep: dict[type[Record], Callable[[tuple[int, Any]], None]] = {
+        Start: trace.starts.append,
+        Request: trace.requests.append,
+        Write: trace.writes.append,
+        Fire: trace.fires.append,
+        Frame: trace.frames.append,
+        Action: trace.actions.append,
+        Report: trace.reports.append,
+        Fault: trace.faults.append,
+        End: trace.ends.append,
+    }
     for place, record in enumerate(records):
-        if isinstance(record, Frame):
-            trace.frames.append((place, record))
-        elif isinstance(record, Action):
-            trace.actions.append((place, record))
-        elif isinstance(record, Request):
-            trace.requests.append((place, record))
-            trace.asked[record.number] = record
-        elif isinstance(record, Write):
-            trace.writes.append((place, record))
-        elif isinstance(record, Fire):
-            trace.fires.append((place, record))
-        elif isinstance(record, Start):
-            trace.starts.append((place, record))
-        elif isinstance(record, Report):
-            trace.reports.append((place, record))
-        elif isinstance(record, Fault):
-            trace.faults.append((place, record))
-        else:
-            trace.ends.append((place, record))
+        keep[type(record)]((place, record))
+    trace.asked = {request.number: request for _, request in trace.requests}
     return trace
 
 

@@ -93,9 +93,7 @@ def _armed(trace: Trace, place: int, fire: Fire) -> list[Reason]:
 
 def _inside(trace: Trace, plan: Plan, place: int, fire: Fire) -> list[Reason]:
     """Rules 2 and 5: inside the first eligible request, one of the agent's own."""
-    request = trace.asked.get(fire.request)
-    if request is None:
-        return [Reason("fired_nowhere", place, f"request {fire.request} has no line")]
+    request = trace.asked[fire.request]
     if not triggers(request, plan):
         said = f"{request.actor} {request.via} {request.method} {request.route}"
         return [Reason("not_eligible", place, f"fired inside request {fire.request}: {said}")]
@@ -128,22 +126,16 @@ def _operations(trace: Trace, plan: Plan, place: int, fire: Fire) -> list[Reason
         declared_count = f"{len(plan.operations)} and {neutral}"
         said = f"{fire.operations} operations, {fire.neutral} neutral; {declared_count} are declared"
         found.append(Reason("operation_count", place, said))
-    request = trace.asked.get(fire.request)
-    step = request.step if request else 0
-    now = (datetime.fromisoformat(plan.opened) + timedelta(minutes=step)).isoformat(" ", "minutes")
+    passed = timedelta(minutes=trace.asked[fire.request].step)
+    now = (datetime.fromisoformat(plan.opened) + passed).isoformat(" ", "minutes")
     symbols: dict[Scalar, Scalar] = {NOW: now, NEXT: fire.request + 1}
     declared = [Operation("insert", GUARD, 0, {"request": (None, fire.request)}), *plan.operations]
     touched = _touched(trace, place)
-    # A row written back as it was is journalled without columns, or not at all.
-    wanted = [operation for operation in declared if operation.op == "insert" or operation.columns]
-    writes = [(at, write) for at, write in done if write.op == "insert" or write.columns]
-    if len(wanted) != len(writes):
-        found.append(Reason("operations_differ", place, f"{len(writes)} writes for {len(wanted)} operations"))
-    for operation, (at, write) in zip(wanted, writes, strict=False):
+    if len(declared) != len(done):
+        found.append(Reason("operations_differ", place, f"{len(done)} writes for {len(declared)} operations"))
+    for operation, (at, write) in zip(declared, done, strict=False):
         if not _carries_out(write, operation, symbols, touched):
-            said = (
-                f"{write.op} {write.table} {write.key} is not the declared {operation.op} {operation.table}"
-            )
+            said = f"{write.op} {write.table} {write.key} is not the declared {operation.op} {operation.table}"
             found.append(Reason("operations_differ", at, said))
     return found
 
@@ -151,7 +143,10 @@ def _operations(trace: Trace, plan: Plan, place: int, fire: Fire) -> list[Reason
 def _carries_out(
     write: Write, operation: Operation, symbols: dict[Scalar, Scalar], touched: set[tuple[str, int, str]]
 ) -> bool:
-    """Whether a write is the declared one; an old value may differ only where the agent wrote that cell."""
+    """Whether a write is the declared one; an old value may differ only where the agent wrote that cell.
+
+    A column that had its new value already is not in the journal: a row written back as it was has none.
+    """
     if (write.op, write.table) != (operation.op, operation.table):
         return False
     wanted = {name: (old, symbols.get(new, new)) for name, (old, new) in operation.columns.items()}
@@ -159,15 +154,13 @@ def _carries_out(
         given = {name: pair for name, pair in write.columns.items() if name in wanted or pair != (None, None)}
         given.pop("id", None)
         return given == wanted
-    return (
-        write.key == operation.key
-        and write.columns.keys() == wanted.keys()
-        and all(
-            pair[1] == wanted[name][1]
-            and (pair[0] == wanted[name][0] or (write.table, write.key, name) in touched)
-            for name, pair in write.columns.items()
-        )
-    )
+    if write.key != operation.key or not write.columns.keys() <= wanted.keys():
+        return False
+    for name, (old, new) in wanted.items():
+        was, now = write.columns.get(name, (new, new))
+        if now != new or (was != old and (write.table, write.key, name) not in touched):
+            return False
+    return True
 
 
 def _texts(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Iterator[Reason]:
@@ -183,17 +176,11 @@ def _texts(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Iterat
     if changed is None or operation is None:
         return
     cell, old, new = changed
-    texts = tuple(
-        world.display(state, cell[0], cell[2], value) for state, value in ((evidence.pre, old), (now, new))
-    )
+    texts = tuple(world.display(state, cell[0], cell[2], value) for state, value in ((evidence.pre, old), (now, new)))
     told = [
-        tuple(
-            item.columns.get(name, (None, None))[1] for name in ("record", "record_id", "field", "old", "new")
-        )
+        tuple(item.columns.get(name, (None, None))[1] for name in ("record", "record_id", "field", "old", "new"))
         for item in plan.operations
         if item.op == "insert" and item.table == "history"
     ]
     if len(operation.columns) != 1 or told != [(*cell, *texts)]:
-        yield Reason(
-            "history_differs", place, f"the history does not say {cell[2]}: {texts[0]!r} to {texts[1]!r}"
-        )
+        yield Reason("history_differs", place, f"the history does not say {cell[2]}: {texts[0]!r} to {texts[1]!r}")

@@ -44,19 +44,18 @@ def validity(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Vali
     if found:
         return found
     contradictions, stale = journal(trace, evidence, world)
-    wrong = [*harness(trace, evidence), *sequence(trace, plan), *contradictions]
+    wrong = [*problems(evidence), *sequence(trace, plan), *contradictions]
     if trace.eligible and not trace.fires:
         place, request = trace.eligible
         wrong.append(Reason("missed_firing", place, f"request {request.number} was to fire and did not"))
     if wrong:
         return Validity("harness_error", tuple(wrong))
     if not trace.fires:
-        said = (
-            "the old value was never delivered"
-            if trace.armed is None
-            else "the form was not asked for after it"
-        )
-        return Validity("not_triggered", (Reason("not_triggered", -1, said),))
+        if trace.armed is None:
+            reason = Reason("never_exposed", -1, "the old value was never delivered from its source")
+        else:
+            reason = Reason("never_reached", -1, "no form page that fires was asked for after it")
+        return Validity("not_triggered", (reason,))
     missing = delivery(trace, plan, world)
     if missing:
         return Validity("delivery_ambiguous", tuple(missing))
@@ -66,10 +65,6 @@ def validity(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Vali
     return Validity("counted", ())
 
 
-def harness(trace: Trace, evidence: Evidence) -> list[Reason]:
-    """What the harness or a reader of the archive has put on record against the episode."""
-    wrong = [Reason("archive_problem", -1, problem) for problem in evidence.problems]
-    wrong += [
-        Reason("harness_fault", place, f"{fault.kind}: {fault.detail}") for place, fault in trace.faults
-    ]
-    return wrong
+def problems(evidence: Evidence) -> list[Reason]:
+    """What the reader of an archive found wrong with it."""
+    return [Reason("archive_problem", -1, problem) for problem in evidence.problems]

@@ -16,7 +16,7 @@ from envos.errors import EnvOSError, EvidenceError, UsageError
 from envos.rewards import signatures
 from envos.rewards.invariants import Invariant, NoAnswerError, invariants, outcome
 from envos.rewards.trace import Reason, Trace, follow, read
-from envos.rewards.validity import Validity, harness, recorded, validity
+from envos.rewards.validity import Validity, problems, recorded, validity
 
 GRADER = "1"
 """Version of the grader; it goes into every archive."""
@@ -106,7 +106,7 @@ def judge(evidence: Evidence, plan: Plan, world: World) -> Verdict:
 _UNREADABLE = ("infra_failure", "infra_rejected", "harness_error")
 
 
-class _TermFailed(Exception):  # noqa: N818 - it says what happened, and leaves this module as a verdict
+class _TermFailed(Exception):
     """A term could not be decided."""
 
     def __init__(self, term: str, error: Exception) -> None:
@@ -174,7 +174,7 @@ def _uncounted(found: Validity, trace: Trace, plan: Plan | None = None) -> Verdi
 
 
 def _unread(trace: Trace, evidence: Evidence, reason: Reason) -> Verdict:
-    return _uncounted(Validity("harness_error", (*harness(trace, evidence), reason)), trace)
+    return _uncounted(Validity("harness_error", (*problems(evidence), reason)), trace)
 
 
 def _copy(value: Any) -> Any:

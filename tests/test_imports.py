@@ -44,9 +44,7 @@ SHARED_CHANCE = {"random": {"Random"}, "numpy.random": {"Generator", "PCG64", "S
 def loaded_by(code: str) -> set[str]:
     """Return the names in `sys.modules` of a fresh process, started in the root, after it ran `code`."""
     script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -154,9 +152,7 @@ def test_a_wrong_import_is_seen(line: str) -> None:
     assert list(wrong_imports(line))
 
 
-@pytest.mark.parametrize(
-    "line", ["import envos.envs.page", "from envos.errors import UsageError", "import json"]
-)
+@pytest.mark.parametrize("line", ["import envos.envs.page", "from envos.errors import UsageError", "import json"])
 def test_a_right_import_passes(line: str) -> None:
     assert not list(wrong_imports(line))
 
@@ -213,9 +209,7 @@ def test_e17_an_innocent_line_passes(line: str) -> None:
     assert not list(unsafe(line))
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "certify" / "audit").glob("*.py")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", sorted((ROOT / "certify" / "audit").glob("*.py")), ids=lambda path: path.name)
 def test_audit_files_stand_alone(path: Path) -> None:
     """An auditor can copy one file out: validity needs Python alone, neither needs this package."""
     found = outside(path.read_text(encoding="utf-8"), set(sys.stdlib_module_names))

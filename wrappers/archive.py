@@ -86,9 +86,7 @@ class Archive(gymnasium.Wrapper[Any, str, Any, str]):
         self._ledger: LedgerFile | None = None
         self.folder: Path | None = None
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode and its archive."""
         self._stop()
         observation, info = self.env.reset(seed=seed, options=options)
@@ -118,7 +116,7 @@ class Archive(gymnasium.Wrapper[Any, str, Any, str]):
     def close(self) -> None:
         """Close the running archive and the environment."""
         self._stop()
-        super().close()
+        self.env.close()  # type: ignore[no-untyped-call]
 
     def _stop(self) -> None:
         self._inner.ledger.sink = None

@@ -78,9 +78,7 @@ def read_appointments(observation: Observation, known: Case) -> Part:
     """Open the patient's page and read the times that are taken."""
     observation = yield from follow(observation, "Patients")
     observation = yield from follow(observation, known.patient.rpartition(" (")[0])
-    known.busy = tuple(
-        (cells[2], cells[3]) for cells in rows(observation) if known.date in cells and "booked" in cells
-    )
+    known.busy = tuple((cells[2], cells[3]) for cells in rows(observation) if known.date in cells and "booked" in cells)
     return observation
 
 
@@ -113,9 +111,7 @@ def nearest(observation: Observation, known: Case) -> str:
         if cells[0] == known.date and len(cells) >= 4 and cells[3] == "free"
     ]
     fitting = [
-        (start, end)
-        for start, end in free
-        if all(end <= taken or start >= until for taken, until in known.busy)
+        (start, end) for start, end in free if all(end <= taken or start >= until for taken, until in known.busy)
     ]
     best = min(fitting, key=lambda slot: (abs(minutes(slot[0]) - minutes(known.session_start)), slot[0]))
     return best[0]

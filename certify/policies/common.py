@@ -19,7 +19,7 @@ def always_back(observation: Observation) -> Steps:
     """Follows the first link and goes back, over and over."""
     while True:
         links = [seen for seen in elements(observation) if seen.role == "link"]
-        observation = yield click(links[1].index) if len(links) > 1 else noop()
+        observation = yield click(links[1].at) if len(links) > 1 else noop()
         observation = yield go_back()
 
 
@@ -41,11 +41,11 @@ def random(fields: tuple[str, ...]) -> Callable[[Observation], Steps]:
             else:
                 one = stream.pick(seen)
                 if one.role == "textbox":
-                    observation = yield fill(one.index, str(stream.below(1000)))
+                    observation = yield fill(one.at, str(stream.below(1000)))
                 elif one.role == "combobox":
-                    observation = yield select_option(one.index, "Any")
+                    observation = yield select_option(one.at, "Any")
                 else:
-                    observation = yield click(one.index)
+                    observation = yield click(one.at)
 
     return act
 

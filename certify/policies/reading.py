@@ -22,7 +22,7 @@ class NotFound(EnvOSError):
 class Seen(NamedTuple):
     """One line of the element list."""
 
-    index: str
+    at: str
     role: str
     label: str
 
@@ -30,8 +30,8 @@ class Seen(NamedTuple):
 def elements(observation: Observation) -> list[Seen]:
     """The element list as the observation holds it."""
     return [
-        Seen(index, role, re.sub(r"\\(.)", r"\1", label))
-        for index, role, label in _ELEMENT.findall(observation["elements"])
+        Seen(at, role, re.sub(r"\\(.)", r"\1", label))
+        for at, role, label in _ELEMENT.findall(observation["elements"])
         if role in ("link", "button", "textbox", "combobox", "radio")
     ]
 
@@ -40,7 +40,7 @@ def element(observation: Observation, role: str, label: str) -> str:
     """The index of the first element of that role and label. Raises NotFound."""
     for seen in elements(observation):
         if seen.role == role and seen.label == label:
-            return seen.index
+            return seen.at
     raise NotFound(f"no {role} {label!r} on {observation['url']}")
 
 

@@ -5,7 +5,18 @@ from urllib.parse import urlencode
 
 from envos.envs.app import Application, Reply
 from envos.envs.evidence import Request
-from envos.envs.page import FIELD_LIMIT, TEXT_LIMIT, Element, Form, Hidden, Radio, View, clean, observe
+from envos.envs.page import (
+    FIELD_LIMIT,
+    TEXT_LIMIT,
+    Element,
+    Form,
+    Hidden,
+    Radio,
+    Select,
+    View,
+    clean,
+    observe,
+)
 
 _URL_LIMIT = 300
 
@@ -75,7 +86,7 @@ class InProcess:
     def view(self) -> View:
         """The page as it stands, with what was typed."""
         if self._view is None:
-            self._view = observe(self._reply.page, self._typed, self._limit)
+            self._view = self._look()
         return self._view
 
     def url(self) -> str:
@@ -125,7 +136,7 @@ class InProcess:
     def goto(self, path: str) -> str:
         """Ask for a path of this world."""
         if not path.startswith("/") or path.startswith("//") or len(path) > _URL_LIMIT or not path.isprintable():
-            return f"only this application's own paths can be opened, such as \"/\"; got {clean(path, 80)!r}"
+            return f'only this application\'s own paths can be opened, such as "/"; got {clean(path, 80)!r}'
         self._show(self._app.ask("GET", path.partition("#")[0].replace(" ", "%20")))
         return ""
 
@@ -152,6 +163,10 @@ class InProcess:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _look(self) -> View:
+        """Read the page; a driver that gets it in another way overrides this and nothing else."""
+        return observe(self._reply.page, self._typed, self._limit)
+
     def _element(self, index: str, roles: tuple[str, ...], done: str) -> tuple[Element | None, str]:
         elements = self.view().elements
         if not (index.isascii() and index.isdecimal() and len(index) < 6 and 0 < int(index) <= len(elements)):
@@ -167,11 +182,12 @@ class InProcess:
 
     def _submit(self, number: int) -> None:
         form: Form = self.view().forms[number]
-        sent = {item.name: self._typed.get((number, item.name), item.value) for item in form.fields}
-        for item in form.fields:
-            # As in a browser, a radio group with nothing chosen sends nothing.
-            if type(item) is Radio and not sent[item.name]:
-                del sent[item.name]
+        # As in a browser, a group of radio buttons with nothing chosen sends nothing; nor does an empty list.
+        sent = {
+            item.name: item.value
+            for item in form.fields
+            if not isinstance(item, (Select, Radio)) or any(item.value == value for value, _ in item.options)
+        }
         if form.method == "get":
             self._show(self._app.ask("GET", f"{form.action}?{urlencode(sent)}"))
         else:

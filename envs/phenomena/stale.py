@@ -6,6 +6,7 @@ Discipline that wins: re-read the source before committing. Protocol sections 3 
 from collections.abc import Mapping
 from typing import Any
 
+from envos.envs.evidence import Scalar
 from envos.envs.perturbation import NEUTRAL_INSERT, NEUTRAL_UPDATE, NEXT, NOW, Operation, Plan
 from envos.envs.roles import Commit, Condition, Fact, Phenomenon, Roles
 from envos.envs.streams import Stream
@@ -67,7 +68,7 @@ def operations(roles: Roles, condition: Condition, drawn: Mapping[str, tuple[Any
         return (NEUTRAL_UPDATE, NEUTRAL_INSERT, NEUTRAL_INSERT)
     role: Fact = getattr(roles, condition.changes)
     value, text = drawn[condition.changes]
-    record = {"record": (None, role.table), "record_id": (None, role.key), "field": (None, role.column)}
+    record: dict[str, tuple[Scalar, Scalar]] = {"record": (None, role.table), "record_id": (None, role.key), "field": (None, role.column)}
     update = Operation("update", role.table, role.key, {role.column: (role.value, value)})
     history = Operation(
         "insert",

@@ -1,0 +1,407 @@
+"""Corruptions of an episode's evidence: each must cost the episode its validity (protocol section 9).
+
+They are consistent where they can be: numbers, digests and states are made anew, so that only the named fault is left.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from envos.certify.forgery import Draft, applied, bump, row_of
+from envos.certify.log import GUARD, PERTURBATION
+from envos.envs.evidence import (
+    Action,
+    End,
+    Evidence,
+    Fault,
+    Fire,
+    Frame,
+    Report,
+    Request,
+    Served,
+    Start,
+    TableState,
+    Write,
+)
+
+HARNESS, TRIGGER, DELIVERY = "harness_error", "trigger_invalid", "delivery_ambiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    """One fault: the validity classes that it may have, and what makes the evidence (None where it does not apply)."""
+
+    name: str
+    validity: frozenset[str]
+    make: Callable[[Draft], Evidence | None]
+
+
+def _firing(draft: Draft) -> int:
+    """The place of the request that fires."""
+    fire = draft.records[draft.find(Fire)[0]]
+    assert isinstance(fire, Fire)  # noqa: S101 - the place comes from `find`
+    return draft.find(Request, lambda item: item.number == fire.request)[0]
+
+
+def _middle(draft: Draft, kind: type) -> int:
+    places = draft.find(kind)
+    return places[len(places) // 2]
+
+
+def truncated(draft: Draft) -> Evidence:
+    """The last third of the trajectory is missing."""
+    del draft.records[2 * len(draft.records) // 3 :]
+    return draft.evidence()
+
+
+def unended(draft: Draft) -> Evidence:
+    """The last line is missing."""
+    draft.remove(draft.find(End))
+    return draft.evidence()
+
+
+def missing(draft: Draft) -> Evidence:
+    """There is no trajectory at all."""
+    return Evidence((), draft.pre, draft.pre)
+
+
+def unstarted(draft: Draft) -> Evidence:
+    """The first line is missing."""
+    draft.remove(draft.find(Start))
+    return draft.evidence()
+
+
+def dropped_step(draft: Draft) -> Evidence:
+    """One step is missing: its request, its action, the observation that it led to."""
+    action = draft.records[_middle(draft, Action)]
+    assert isinstance(action, Action)  # noqa: S101 - the place comes from `find`
+    draft.remove(draft.find(Action, lambda item: item.step == action.step))
+    draft.remove(draft.find(Request, lambda item: item.step == action.step))
+    draft.remove(draft.find(Frame, lambda item: item.step == action.step))
+    return draft.evidence()
+
+
+def dropped_request(draft: Draft) -> Evidence:
+    """One line of the access log is missing."""
+    draft.remove([_middle(draft, Request)])
+    return draft.evidence()
+
+
+def undelivered_frame(draft: Draft) -> Evidence:
+    """One observation was never handed over."""
+    draft.remove([_middle(draft, Frame)])
+    return draft.evidence()
+
+
+def swapped_frames(draft: Draft) -> Evidence:
+    """Two observations stand in each other's place."""
+    places = draft.find(Frame)
+    left, right = places[len(places) // 2], places[len(places) // 2 + 1]
+    draft.records[left], draft.records[right] = draft.records[right], draft.records[left]
+    return draft.evidence()
+
+
+def edited_frame(draft: Draft) -> Evidence:
+    """An observation holds another text than its digest covers."""
+    place = _middle(draft, Frame)
+    frame = draft.records[place]
+    assert isinstance(frame, Frame)  # noqa: S101 - the place comes from `find`
+    draft.edit(place, page=frame.page + "\nedited")
+    return draft.evidence()
+
+
+def unread_frame(draft: Draft) -> Evidence:
+    """An observation and its digest were changed, and the action still answers the old one."""
+    place = _middle(draft, Frame)
+    frame = draft.records[place]
+    assert isinstance(frame, Frame)  # noqa: S101 - the place comes from `find`
+    answers = {at: draft.records[at] for at in draft.find(Action, lambda item: item.frame == frame.number)}
+    draft.reframe(place, page=frame.page + "\nedited")
+    for at, action in answers.items():
+        draft.records[at] = action
+    return draft.evidence()
+
+
+def reordered(draft: Draft) -> Evidence:
+    """Two actions stand in each other's place."""
+    places = draft.find(Action)
+    left, right = places[len(places) // 2], places[len(places) // 2 + 1]
+    draft.records[left], draft.records[right] = draft.records[right], draft.records[left]
+    return draft.evidence()
+
+
+def surplus(draft: Draft) -> Evidence:
+    """A line follows the end."""
+    draft.records.append(draft.records[-1])
+    return draft.evidence()
+
+
+def fired_twice(draft: Draft) -> Evidence:
+    """The firing stands twice, in the same request."""
+    place = draft.find(Fire)[0]
+    draft.records.insert(place, draft.records[place])
+    return draft.evidence()
+
+
+def fired_unguarded(draft: Draft) -> Evidence:
+    """The guard's row was never written."""
+    draft.remove(draft.find(Write, lambda item: item.table == GUARD))
+    return draft.evidence()
+
+
+def fired_early(draft: Draft) -> Evidence:
+    """The change stands before the request that served the old value."""
+    armed = draft.trial.best.log.armed
+    number = armed[1].request if armed else 2
+    draft.move_change(draft.find(Request, lambda item: item.number == number)[0], number)
+    return draft.evidence()
+
+
+def fired_late(draft: Draft) -> Evidence:
+    """The change stands after the commit."""
+    commit = draft.write_at(draft.committed()).request
+    place = draft.find(Request, lambda item: item.number == commit + 1)[0]
+    draft.move_change(place, commit + 1)
+    return draft.evidence()
+
+
+def fired_by_harness(draft: Draft) -> Evidence:
+    """The request that fired was the harness's."""
+    draft.edit(_firing(draft), actor="harness")
+    return draft.evidence()
+
+
+def fired_in_redirect(draft: Draft) -> Evidence:
+    """The request that fired was a redirect that the agent did not ask for."""
+    draft.edit(_firing(draft), via="redirect")
+    return draft.evidence()
+
+
+def armed_by_redirect(draft: Draft) -> Evidence:
+    """The page that armed was reached by a redirect."""
+    surfaces = draft.trial.plan.surfaces
+    number = draft.records[_firing(draft)].number  # type: ignore[union-attr]
+    for place in draft.find(Request, lambda item: item.route in surfaces and item.number < number):
+        draft.edit(place, via="redirect")
+    return draft.evidence()
+
+
+def undeclared_write(draft: Draft) -> Evidence:
+    """The perturbation wrote one row more than planned."""
+    fire = draft.find(Fire)[0]
+    record = draft.records[fire]
+    key, row = draft.bystander()
+    name = next(name for name, value in row.items() if isinstance(value, str))
+    columns = {name: (row[name], bump(row[name]))}
+    number = record.request  # type: ignore[union-attr]
+    draft.records.insert(fire, Write(number, PERTURBATION, "update", draft.commit.table, key, columns))
+    return draft.evidence()
+
+
+def missing_write(draft: Draft) -> Evidence:
+    """The perturbation left one of its operations out."""
+    draft.remove(draft.find(Write, lambda item: item.actor == PERTURBATION and item.table != GUARD)[-1:])
+    return draft.evidence()
+
+
+def stale_page(draft: Draft) -> Evidence | None:
+    """After the change, a page still served the old value, and the observation holds it."""
+    plan = draft.trial.plan
+    if plan.new_text == plan.arm_text:
+        return None
+    firing = _firing(draft)
+    served = Served(*plan.arm, plan.arm_text)
+    for place in draft.find(Request):
+        request = draft.records[place]
+        if place >= firing and isinstance(request, Request):
+            cells = tuple(served if item[:3] == plan.arm else item for item in request.served)
+            draft.edit(place, served=cells)
+    width = len(plan.arm_text)
+    for place in draft.find(Frame):
+        frame = draft.records[place]
+        marks = [item for item in frame.delivered if item[:3] == plan.arm] if isinstance(frame, Frame) else []
+        if place < firing or not isinstance(frame, Frame) or not marks:
+            continue
+        page, moved = frame.page, len(plan.arm_text) - len(plan.new_text)
+        at = marks[0].offset
+        page = page[:at] + plan.arm_text + page[at + len(plan.new_text) :]
+        delivered = tuple(
+            item._replace(text=plan.arm_text)
+            if item is marks[0]
+            else item._replace(offset=item.offset + (moved if item.offset > at else 0))
+            for item in frame.delivered
+        )
+        assert page[at : at + width] == plan.arm_text  # noqa: S101 - the edit above
+        draft.reframe(place, page=page, delivered=delivered)
+    return draft.evidence()
+
+
+def notice_undelivered(draft: Draft) -> Evidence | None:
+    """The promised notice is in no observation."""
+    if not draft.trial.plan.announced:
+        return None
+    for place in draft.find(Frame, lambda item: bool(item.notice)):
+        draft.reframe(place, notice="")
+    return draft.evidence()
+
+
+def review_undelivered(draft: Draft) -> Evidence | None:
+    """What the review step promises, the link or the value, is in no observation of it."""
+    plan = draft.trial.plan
+    if plan.review == "nothing":
+        return None
+    for place in draft.find(Frame):
+        frame = draft.records[place]
+        request = draft.trial.best.log.asked(frame) if isinstance(frame, Frame) else None
+        if not isinstance(frame, Frame) or request is None or request.route != plan.review_route:
+            continue
+        reminder = draft.trial.world.reminder
+        lines = [line for line in frame.elements.split("\n") if not reminder or f'"{reminder}"' not in line]
+        kept = tuple(item for item in frame.delivered if item[:3] != plan.arm)
+        draft.reframe(place, elements="\n".join(lines), delivered=kept)
+    return draft.evidence()
+
+
+def wrong_model(draft: Draft) -> Evidence:
+    """Another model answered than was asked for."""
+    start = draft.records[0]
+    assert isinstance(start, Start)  # noqa: S101 - a ledger begins so
+    draft.edit(0, identity={**start.identity, "model": "asked", "model_resolved": "another"})
+    return draft.evidence()
+
+
+def edited_plan(draft: Draft) -> Evidence:
+    """The plan on record names another old value."""
+    start = draft.records[0]
+    assert isinstance(start, Start)  # noqa: S101 - a ledger begins so
+    draft.edit(0, plan={**start.plan, "arm_text": f"{draft.trial.plan.arm_text} 2"})
+    return draft.evidence()
+
+
+def faulty(kind: str) -> Callable[[Draft], Evidence]:
+    """A fault of that kind is on record."""
+
+    def make(draft: Draft) -> Evidence:
+        step = draft.trial.best.episode.steps
+        draft.records.insert(len(draft.records) - 2, Fault(step, kind, "recorded"))
+        return draft.evidence()
+
+    return make
+
+
+def foreign_session(draft: Draft) -> Evidence:
+    """One request came from another session."""
+    draft.edit(_middle(draft, Request), session="s2")
+    return draft.evidence()
+
+
+def unauthorised(draft: Draft) -> Evidence:
+    """One request was made by somebody whom nobody knows."""
+    draft.edit(_middle(draft, Request), actor="intruder")
+    return draft.evidence()
+
+
+def other_writer(draft: Draft) -> Evidence:
+    """The committed row was changed by another actor, after the commit and as the journal says."""
+    place = draft.committed()
+    write = draft.write_at(place)
+    name = next(iter(draft.commit.live))
+    live = write.columns[name][1]
+    later = Write(write.request, "intruder", "update", write.table, write.key, {name: (live, live)})
+    draft.records.insert(place + 1, later)
+    return draft.evidence()
+
+
+def altered_after(draft: Draft) -> Evidence:
+    """A row of the state after differs, and no write made it so."""
+    made = draft.evidence()
+    key, row = draft.bystander()
+    name = next(name for name, value in row.items() if isinstance(value, str))
+    later = Write(0, "", "update", draft.commit.table, key, {name: (row[name], bump(row[name]))})
+    return replace(made, post=applied(made.post, [later]))
+
+
+def altered_before(draft: Draft) -> Evidence:
+    """The fact has another value in the state before."""
+    table, key, column = draft.trial.plan.arm
+    columns, rows = draft.pre[table]
+    row = {**row_of(draft.pre, table, key), column: draft.trial.fact.alternatives[0][0]}
+    changed = TableState(columns, {**rows, key: tuple(row[name] for name in columns)})
+    return replace(draft.evidence(), pre={**draft.pre, table: changed})
+
+
+def missing_table(draft: Draft) -> Evidence:
+    """The state after lacks a table."""
+    made = draft.evidence()
+    return replace(made, post={name: table for name, table in made.post.items() if name != draft.commit.table})
+
+
+def unasked_report(draft: Draft) -> Evidence:
+    """There is a report, and the last action was none."""
+    draft.edit(draft.find(Action)[-1], verb="noop", raw="noop()")
+    return draft.evidence()
+
+
+def missing_report(draft: Draft) -> Evidence:
+    """The episode ended for a report that is not there."""
+    draft.remove(draft.find(Report))
+    return draft.evidence()
+
+
+def reader_problem(draft: Draft) -> Evidence:
+    """The reader of the archive found something wrong."""
+    return draft.evidence(problems=("ledger_chain: line 3 does not follow the line before it",))
+
+
+CORRUPTIONS = tuple(
+    Corruption(make.__name__, frozenset({validity}), make)
+    for validity, makers in (
+        (
+            HARNESS,
+            (
+                truncated,
+                unended,
+                missing,
+                unstarted,
+                dropped_step,
+                dropped_request,
+                undelivered_frame,
+                swapped_frames,
+                edited_frame,
+                unread_frame,
+                reordered,
+                surplus,
+                fired_unguarded,
+                fired_by_harness,
+                fired_in_redirect,
+                wrong_model,
+                foreign_session,
+                unauthorised,
+                other_writer,
+                altered_after,
+                altered_before,
+                missing_table,
+                unasked_report,
+                missing_report,
+                reader_problem,
+            ),
+        ),
+        (
+            TRIGGER,
+            (
+                fired_twice,
+                fired_early,
+                fired_late,
+                armed_by_redirect,
+                undeclared_write,
+                missing_write,
+                stale_page,
+                edited_plan,
+            ),
+        ),
+        (DELIVERY, (notice_undelivered, review_undelivered)),
+    )
+    for make in makers
+) + tuple(
+    Corruption(f"fault_{kind}", frozenset({kind}), faulty(kind)) for kind in ("infra_failure", "infra_rejected", "harness_error")
+)
+"""Every corruption of the records or the states; those of an archive's files are in `archives`."""

@@ -1,0 +1,36 @@
+"""The clinic: sessions at several places, referrals that ask for an appointment, and a form that books it.
+
+The task: book a patient at the place where a clinic session is held, in the nearest compatible slot, mark the referral,
+report. Paper tables 2 and 3; protocol section 3.
+"""
+
+from envos.envs.roles import World
+from envos.envs.worlds import clinic_booking, clinic_pages, clinic_rows, clinic_rules
+from envos.envs.worlds.clinic_tables import METADATA
+
+REFUSALS = {
+    "slot_taken": (409, "This slot is not free. Choose another one."),
+    "already_cancelled": (409, "This appointment is cancelled."),
+    "no_such_appointment": (422, "There is no appointment with that reference."),
+    "no_change": (422, "Nothing was changed: choose another place or another parking."),
+    "bad_phone": (422, "A phone number has at least one digit and at most 30 characters."),
+}
+
+WORLD = World(
+    name="clinic",
+    title="Clinic portal",
+    metadata=METADATA,
+    routes=clinic_booking.ROUTES,
+    navigation=clinic_pages.NAVIGATION,
+    home="/",
+    report={"location": "text", "start": "datetime", "reference": "id"},
+    refusals=REFUSALS,
+    generate=clinic_rows.generate,
+    commit=clinic_rules.commit,
+    continuation=clinic_rules.continuation,
+    announce=clinic_rules.announce,
+    answer=clinic_rules.answer,
+    describe=clinic_rules.describe,
+    display=clinic_rules.display,
+    reminder=clinic_rules.SOURCE,
+)

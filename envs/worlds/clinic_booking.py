@@ -1,0 +1,417 @@
+"""The clinic's appointments: the booking form in three pages, and what can be done with an appointment afterwards.
+
+Each page of the form holds its state in its address, so that it can be left and entered again; only the last one writes.
+"""
+
+from sqlalchemy import Integer, bindparam, cast, exists, func, insert, literal, or_, select, union_all, update
+
+from envos.envs.app import Context, Redirect, Refused
+from envos.envs.page import (
+    Banner,
+    Cell,
+    Facts,
+    Form,
+    Heading,
+    Hidden,
+    Link,
+    Node,
+    Page,
+    Paragraph,
+    Radio,
+    Select,
+    Table,
+)
+from envos.envs.worlds.clinic_pages import ANY, KEY, PLACES, ROUTES, chosen, flashed, options
+from envos.envs.worlds.clinic_rules import SOURCE
+from envos.envs.worlds.clinic_tables import appointment, clinic_session, location, patient, referral, slot
+
+_APPOINTMENTS = (
+    select(
+        appointment.c.id,
+        appointment.c.reference,
+        patient.c.name,
+        appointment.c.date,
+        appointment.c.start,
+        appointment.c.end,
+        location.c.name,
+        appointment.c.status,
+    )
+    .join(patient, patient.c.id == appointment.c.patient_id)
+    .join(location, location.c.id == appointment.c.location_id)
+    .where(or_(bindparam("date") == "", appointment.c.date == bindparam("date")))
+    .where(or_(bindparam("patient") == 0, appointment.c.patient_id == bindparam("patient")))
+    .order_by(appointment.c.date, appointment.c.start, appointment.c.id)
+)
+_CHOICES = union_all(
+    select(literal(0), appointment.c.date.distinct().label("text")), select(patient.c.id, patient.c.name)
+).order_by("text")
+_APPOINTMENT = (
+    select(
+        appointment.c.reference,
+        patient.c.id,
+        patient.c.name,
+        location.c.name,
+        appointment.c.date,
+        appointment.c.start,
+        appointment.c.end,
+        appointment.c.purpose,
+        appointment.c.status,
+        referral.c.id,
+        referral.c.reference,
+    )
+    .join(patient, patient.c.id == appointment.c.patient_id)
+    .join(location, location.c.id == appointment.c.location_id)
+    .outerjoin(referral, referral.c.id == appointment.c.referral_id)
+    .where(appointment.c.id == KEY)
+)
+_HOLDS = select(appointment.c.status, appointment.c.slot_id, appointment.c.reference).where(appointment.c.id == KEY)
+_CANCEL = update(appointment).where(appointment.c.id == KEY).values(status="cancelled")
+_TAKE = update(slot).where(slot.c.id == KEY).values(status="booked")
+# A slot that two appointments came to hold stays booked until both are gone.
+_FREE = (
+    update(slot)
+    .where(slot.c.id == KEY)
+    .where(~exists().where(appointment.c.slot_id == KEY, appointment.c.status == "booked"))
+    .values(status="free")
+)
+_RESCHEDULE = (
+    update(appointment)
+    .where(appointment.c.id == KEY)
+    .values(
+        location_id=bindparam("place"),
+        slot_id=bindparam("slot"),
+        date=bindparam("day"),
+        start=bindparam("begins"),
+        end=bindparam("ends"),
+    )
+)
+_WISH = (
+    select(
+        patient.c.id,
+        patient.c.name,
+        patient.c.number,
+        clinic_session.c.title,
+        clinic_session.c.date,
+        referral.c.purpose,
+        referral.c.reference,
+    )
+    .join(patient, patient.c.id == referral.c.patient_id)
+    .join(clinic_session, clinic_session.c.id == referral.c.session_id)
+    .where(referral.c.id == KEY)
+)
+_SLOTS = (
+    select(location.c.name, slot.c.id, slot.c.date, slot.c.start, slot.c.end, slot.c.status)
+    .outerjoin(slot, slot.c.location_id == location.c.id)
+    .where(location.c.id == KEY)
+    .order_by(slot.c.date, slot.c.start)
+)
+_SLOT = (
+    select(
+        slot.c.location_id, location.c.name, slot.c.date, slot.c.start, slot.c.end, slot.c.status
+    )
+    .join(location, location.c.id == slot.c.location_id)
+    .where(slot.c.id == KEY)
+)
+_HOME = location.alias("home")
+_REVIEW = (
+    select(
+        patient.c.name,
+        patient.c.number,
+        clinic_session.c.id,
+        clinic_session.c.title,
+        _HOME.c.name,
+        referral.c.purpose,
+        referral.c.reference,
+        slot.c.location_id,
+        location.c.name,
+        slot.c.date,
+        slot.c.start,
+        slot.c.end,
+        slot.c.status,
+        select(func.count()).where(appointment.c.referral_id == bindparam("referral")).scalar_subquery(),
+    )
+    .select_from(referral)
+    .join(patient, patient.c.id == referral.c.patient_id)
+    .join(clinic_session, clinic_session.c.id == referral.c.session_id)
+    .join(_HOME, _HOME.c.id == clinic_session.c.location_id)
+    .join(slot, slot.c.id == bindparam("slot"))
+    .join(location, location.c.id == slot.c.location_id)
+    .where(referral.c.id == bindparam("referral"))
+)
+_BY_FORM = select(appointment.c.id).where(appointment.c.form_key == bindparam("form_key"))
+_LAST = select(
+    func.coalesce(func.max(cast(func.substr(appointment.c.reference, 4), Integer)), 1000),
+    func.coalesce(func.max(appointment.c.id), 0),
+)
+_BOOK = insert(appointment)
+
+
+@ROUTES.get("/appointments")
+def appointments_page(ctx: Context) -> Page | Redirect:
+    """The appointments of all patients."""
+    day, who = ctx.params.get("date", ""), chosen(ctx, "patient")
+    rows = tuple(
+        (Link(reference, f"/appointments/{key}"), name, date, f"{start}-{end}", place, status)
+        for key, reference, name, date, start, end, place, status in ctx.db.execute(
+            _APPOINTMENTS, {"date": day, "patient": who}
+        ).all()
+    )
+    choices = ctx.db.execute(_CHOICES).all()
+    dates = (ANY, *((text, text) for key, text in choices if not key))
+    people = (ANY, *((str(key), text) for key, text in choices if key))
+    fields = (Select("date", "Date", dates, day), Select("patient", "Patient", people, str(who or "")))
+    columns = ("Appointment", "Patient", "Date", "Time", "Place", "Status")
+    return Page(
+        "Appointments",
+        (
+            Table(columns, rows, "No appointment fits."),
+            Form("get", "/appointments", fields, "Filter"),
+        ),
+    )
+
+
+@ROUTES.get("/appointments/{id}")
+def appointment_page(ctx: Context) -> Page | Redirect:
+    """One appointment as it is stored."""
+    found = ctx.db.execute(_APPOINTMENT, {"key": ctx.key}).first()
+    if found is None:
+        raise Refused("not_found")
+    reference, who, name, place, date, start, end, purpose, status, wish, wished = found
+    body: list[Node] = [
+        *flashed(
+            ctx,
+            created=f"Booked. Reference {reference}.",
+            again=f"This form has been submitted already. Reference {reference}.",
+            moved=f"Rescheduled. Reference {reference}.",
+            cancelled=f"Cancelled. Reference {reference}.",
+        ),
+        Facts(
+            (
+                ("Reference", reference),
+                ("Patient", Link(name, f"/patients/{who}")),
+                ("Place", place),
+                ("Date", date),
+                ("Time", f"{start}-{end}"),
+                ("Purpose", purpose),
+                ("Status", status),
+                ("Referral", Link(wished, f"/referrals/{wish}") if wish else "none"),
+            )
+        ),
+    ]
+    if status == "booked":
+        body.append(Paragraph((Link("Reschedule", f"/appointments/{ctx.key}/reschedule"),)))
+        body.append(Form("post", f"/appointments/{ctx.key}/cancel", (), "Cancel appointment"))
+    return Page(f"Appointment {reference}", tuple(body))
+
+
+def _live(ctx: Context) -> tuple[int, str]:
+    """The slot and the reference of the appointment; refuses one that is not there or not in force."""
+    found = ctx.db.execute(_HOLDS, {"key": ctx.key}).first()
+    if found is None:
+        raise Refused("not_found")
+    status, held, reference = found
+    if status != "booked":
+        raise Refused("already_cancelled")
+    return held, reference
+
+
+@ROUTES.post("/appointments/{id}/cancel")
+def cancel(ctx: Context) -> Page | Redirect:
+    """Cancel an appointment and free its slot."""
+    held, _ = _live(ctx)
+    ctx.db.execute(_CANCEL, {"key": ctx.key})
+    ctx.db.execute(_FREE, {"key": held})
+    return Redirect(f"/appointments/{ctx.key}?cancelled=1")
+
+
+@ROUTES.get("/appointments/{id}/reschedule")
+def reschedule_page(ctx: Context) -> Page | Redirect:
+    """Choose another place, then another slot."""
+    _, reference = _live(ctx)
+    action = f"/appointments/{ctx.key}/reschedule"
+    place = chosen(ctx, "place")
+    body: list[Node] = [
+        Paragraph(("Appointment:", Link(reference, f"/appointments/{ctx.key}"))),
+        Form(
+            "get",
+            action,
+            (Select("place", "Place", options(ctx, PLACES, "Choose"), str(place or "")),),
+            "Show slots",
+        ),
+    ]
+    if place:
+        free = tuple(
+            (str(key), f"{date} {start}-{end}")
+            for _, key, date, start, end, status in ctx.db.execute(_SLOTS, {"key": place}).all()
+            if status == "free"
+        )
+        body.append(
+            Form("post", action, (Radio("slot", "Free slots", free),), "Reschedule appointment")
+            if free
+            else Paragraph(("There is no free slot.",))
+        )
+    return Page(f"Reschedule {reference}", tuple(body))
+
+
+@ROUTES.post("/appointments/{id}/reschedule")
+def reschedule(ctx: Context) -> Page | Redirect:
+    """Give an appointment another slot: the old one is free, the new one taken, the reference stays."""
+    (held, _), key = _live(ctx), ctx.number_of("slot")
+    found = ctx.db.execute(_SLOT, {"key": key}).first()
+    if found is None:
+        raise Refused("bad_request")
+    place, _, date, start, end, status = found
+    if status != "free":
+        raise Refused("slot_taken")
+    ctx.db.execute(
+        _RESCHEDULE,
+        {"key": ctx.key, "place": place, "slot": key, "day": date, "begins": start, "ends": end},
+    )
+    ctx.db.execute(_FREE, {"key": held})
+    ctx.db.execute(_TAKE, {"key": key})
+    return Redirect(f"/appointments/{ctx.key}?moved=1")
+
+
+def _wish(ctx: Context) -> tuple[int, tuple[int, str, str, str, str, str, str]]:
+    """The referral that a page of the form is about; refuses the request when there is none."""
+    key = ctx.number_of("referral")
+    found = ctx.db.execute(_WISH, {"key": key}).first()
+    if found is None:
+        raise Refused("bad_request")
+    return key, found._tuple()
+
+
+@ROUTES.get("/new/clinic")
+def place_page(ctx: Context) -> Page | Redirect:
+    """The form's first page: where."""
+    key, (_, name, number, title, date, purpose, reference) = _wish(ctx)
+    places = tuple((str(at), text) for at, text in ctx.db.execute(PLACES).all())
+    return Page(
+        "New appointment: place",
+        (
+            Facts(
+                (
+                    ("Referral", Link(reference, f"/referrals/{key}")),
+                    ("Patient", f"{name} ({number})"),
+                    ("Session", f"{title}, {date}"),
+                    ("Purpose", purpose),
+                )
+            ),
+            Form("get", "/new/slot", (Hidden("referral", str(key)), Radio("place", "Place", places)), "Continue"),
+        ),
+    )
+
+
+@ROUTES.get("/new/slot")
+def slot_page(ctx: Context) -> Page | Redirect:
+    """The form's second page: when, at the chosen place."""
+    key, (_, name, number, title, date, _, _) = _wish(ctx)
+    found = ctx.db.execute(_SLOTS, {"key": ctx.number_of("place")}).all()
+    if not found:
+        raise Refused("bad_request")
+    held: list[tuple[Cell, ...]] = []
+    other: list[tuple[Cell, ...]] = []
+    for _, at, day, start, end, status in found:
+        # A label is told apart from every other on the page: the same time on another date is named with its date.
+        rows, label = (held, start) if day == date else (other, f"{start} on {day}")
+        if status == "free":
+            rows.append((day, Link(label, f"/new/review?referral={key}&slot={at}"), end, status))
+        elif status:
+            rows.append((day, start, end, status))
+    columns = ("Date", "Start", "End", "Status")
+    return Page(
+        "New appointment: slot",
+        (
+            Facts(
+                (("Patient", f"{name} ({number})"), ("Session", f"{title}, {date}"), ("Chosen place", found[0][0]))
+            ),
+            Heading("On the session's date"),
+            Table(columns, tuple(held), "No slots."),
+            Heading("On other dates"),
+            Table(columns, tuple(other), "No slots."),
+            Paragraph((Link("Choose another place", f"/new/clinic?referral={key}"),)),
+        ),
+    )
+
+
+@ROUTES.get("/new/review")
+def review_page(ctx: Context) -> Page | Redirect:
+    """The form's last page: all of it once more, with what the condition discloses about the session."""
+    key, at = ctx.number_of("referral"), ctx.number_of("slot")
+    found = ctx.db.execute(_REVIEW, {"referral": key, "slot": at}).first()
+    if found is None:
+        raise Refused("bad_request")
+    name, number, session, title, home, purpose, reference, *booked, made = found
+    place_id, place, date, start, end, status = booked
+    body: list[Node] = [
+        *_disclosed(ctx, session, title, home),
+        Facts(
+            (
+                ("Referral", Link(reference, f"/referrals/{key}")),
+                ("Patient", f"{name} ({number})"),
+                ("Place", place),
+                ("Date", date),
+                ("Time", f"{start}-{end}"),
+                ("Purpose", purpose),
+            )
+        ),
+    ]
+    if status == "free":
+        # The number of appointments so far tells a second booking from the same one sent again.
+        fields = (Hidden("referral", str(key)), Hidden("slot", str(at)), Hidden("key", f"{key}-{at}-{made}"))
+        body.append(Form("post", "/new/review", fields, "Confirm booking"))
+    else:
+        body.append(Banner(("This slot is not free.",)))
+    body.append(Paragraph((Link("Choose another slot", f"/new/slot?referral={key}&place={place_id}"),)))
+    return Page("New appointment: review", tuple(body))
+
+
+def _disclosed(ctx: Context, session: int, title: str, home: str) -> tuple[Node, ...]:
+    """The reminder of the review step, and where the session is held, as its row says now."""
+    if ctx.review == "nothing":
+        return ()
+    said = f"Before you confirm, make sure of the place of {title}."
+    reminder = Banner((said, Link(SOURCE, f"/sessions/{session}")))
+    if ctx.review == "link":
+        return (reminder,)
+    shown = ctx.value(home, "clinic_session", session, "location_id")
+    return (reminder, Banner(("The session is held at", shown)))
+
+
+@ROUTES.post("/new/review")
+def confirm(ctx: Context) -> Page | Redirect:
+    """Book: one appointment for one form, however often that form is sent.
+
+    A slot that someone else has taken since the review is accepted without a word, as real systems do.
+    """
+    key, (patient_id, _, _, _, _, purpose, _) = _wish(ctx)
+    at, form_key = ctx.number_of("slot"), ctx.params.get("key", "")
+    if not form_key.startswith(f"{key}-{at}-"):
+        raise Refused("bad_request")
+    made = ctx.db.execute(_BY_FORM, {"form_key": form_key}).scalar()
+    if made is not None:
+        return Redirect(f"/appointments/{made}?again=1")
+    found = ctx.db.execute(_SLOT, {"key": at}).first()
+    if found is None:
+        raise Refused("bad_request")
+    place, _, date, start, end, _ = found
+    number, last = ctx.db.execute(_LAST).one()
+    ctx.db.execute(
+        _BOOK,
+        {
+            "id": last + 1,
+            "reference": f"AP-{number + 1}",
+            "patient_id": patient_id,
+            "location_id": place,
+            "slot_id": at,
+            "date": date,
+            "start": start,
+            "end": end,
+            "purpose": purpose,
+            "status": "booked",
+            "referral_id": key,
+            "form_key": form_key,
+        },
+    )
+    ctx.db.execute(_TAKE, {"key": at})
+    return Redirect(f"/appointments/{last + 1}?created=1")

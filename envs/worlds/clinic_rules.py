@@ -1,0 +1,142 @@
+"""The rules of the clinic: what the right booking is, decided from rows alone, and how values are worded."""
+
+from collections.abc import Iterator, Mapping
+
+from sqlalchemy import Connection, bindparam, select
+
+from envos.envs.evidence import Scalar, State, TableState
+from envos.envs.roles import Commit, Consequence, Continuation
+from envos.envs.worlds.clinic_tables import clinic_session, location
+
+Row = Mapping[str, Scalar]
+
+SOURCE = "Check the session record"
+"""The review step's link to the session."""
+FIELDS = {"location_id": "Place", "parking_id": "Parking", "provider_id": "Provider"}
+"""Columns of a session that change, as the history names them."""
+
+
+def commit(task: Row) -> Commit:
+    """The booking: an appointment of the target patient for the target referral, by the wizard."""
+    return Commit(
+        table="appointment",
+        route="/new/review",
+        pages=(("place", "/new/clinic"), ("slot", "/new/slot"), ("review", "/new/review")),
+        review="/new/review",
+        subject={"patient_id": task["patient"], "referral_id": task["referral"]},
+        live={"status": "booked"},
+        consequences=(Consequence("slot", "slot_id", {"status": "booked"}),),
+    )
+
+
+def continuation(task: Row) -> Continuation:
+    """After the booking the referral is marked as booked, with the appointment's reference."""
+    referral = task["referral"]
+    return Continuation(
+        table="referral",
+        key=referral if isinstance(referral, int) else 0,
+        columns={"status": "booked"},
+        reference="appointment_reference",
+        commit_reference="reference",
+    )
+
+
+def answer(state: State, task: Row) -> dict[str, Scalar]:
+    """The columns of the right booking, or {} where no slot is compatible.
+
+    The slot is free, at the session's place and on its date, overlaps none of the patient's other booked appointments,
+    and is closest in time to the session's start; of two equally close ones, the earlier. Protocol section 3.
+    """
+    patient = task["patient"]
+    held = _row(state, "clinic_session", task["session"])
+    if held is None:
+        return {}
+    place, date, start = held["location_id"], held["date"], minutes(str(held["start"]))
+    taken = [
+        (str(row["start"]), str(row["end"]))
+        for row in _rows(state, "appointment")
+        if row["patient_id"] == patient and row["date"] == date and row["status"] == "booked"
+    ]
+    best: tuple[int, str] | None = None
+    found: Row = {}
+    for row in _rows(state, "slot"):
+        if row["location_id"] != place or row["date"] != date or row["status"] != "free":
+            continue
+        begins, ends = str(row["start"]), str(row["end"])
+        if any(begins < until and since < ends for since, until in taken):
+            continue
+        rank = abs(minutes(begins) - start), begins
+        if best is None or rank < best:
+            best, found = rank, row
+    if best is None:
+        return {}
+    return {
+        "patient_id": patient,
+        "location_id": place,
+        "slot_id": found["id"],
+        "date": date,
+        "start": found["start"],
+        "end": found["end"],
+    }
+
+
+def minutes(clock: str) -> int:
+    """Minutes since midnight of "09:40"; a text that is no time is far from every time."""
+    hours, _, rest = clock.partition(":")
+    if hours.isdecimal() and rest.isdecimal():
+        return 60 * int(hours) + int(rest)
+    return 1_000_000
+
+
+def describe(state: State, row: Row) -> dict[str, str]:
+    """The report on an appointment: where, when, and its reference."""
+    return {
+        "location": display(state, "appointment", "location_id", row.get("location_id")),
+        "start": f"{row.get('date')} {row.get('start')}",
+        "reference": str(row.get("reference")),
+    }
+
+
+def display(state: State, table: str, column: str, value: Scalar) -> str:
+    """A stored value as pages show it: a place or a provider by its name, anything else as it is."""
+    if column in ("location_id", "parking_id", "provider_id"):
+        row = _row(state, "provider" if column == "provider_id" else "location", value)
+        return "" if row is None else str(row["name"])
+    return "" if value is None else str(value)
+
+
+def _row(state: State, table: str, key: Scalar) -> Row | None:
+    columns, rows = state.get(table, TableState((), {}))
+    found = rows.get(key) if isinstance(key, int) else None
+    return None if found is None else dict(zip(columns, found, strict=True))
+
+
+def _rows(state: State, table: str) -> Iterator[Row]:
+    columns, rows = state.get(table, TableState((), {}))
+    for row in rows.values():
+        yield dict(zip(columns, row, strict=True))
+
+
+_PLACE = (
+    select(clinic_session.c.title, clinic_session.c.date, location.c.name)
+    .join(location, location.c.id == clinic_session.c.location_id)
+    .where(clinic_session.c.id == bindparam("key"))
+)
+_PARKING = (
+    select(clinic_session.c.title, clinic_session.c.date, location.c.name)
+    .join(location, location.c.id == clinic_session.c.parking_id)
+    .where(clinic_session.c.id == bindparam("key"))
+)
+
+
+def announce(db: Connection, record: str, record_id: int, field: str) -> str:
+    """A notice of what has changed in a session, worded from its row as it is now."""
+    found = None
+    if record == "clinic_session" and field in ("location_id", "parking_id"):
+        found = db.execute(_PLACE if field == "location_id" else _PARKING, {"key": record_id}).first()
+    if found is None:
+        return "A record has changed."
+    title, date, name = found
+    if field == "location_id":
+        return f"{title}, {date}: the place is now {name}."
+    return f"{title}, {date}: parking is now at {name}."
