@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from envos.certify.log import Log, read
 from envos.certify.policies import Scripted, policies
-from envos.certify.rollout import Episode, play
+from envos.certify.rollout import Episode
+from envos.certify.tree import Tree
 from envos.envs.env import EnvOS, Snapshot
 from envos.envs.evidence import Evidence, Record, Scalar, Verifier
 from envos.envs.instance import Instance
@@ -47,10 +48,16 @@ class Fork(NamedTuple):
 
 
 class Twin(NamedTuple):
-    """What all conditions of an instance share: their plans, and the control arm's episode of the oracle."""
+    """What all conditions of an instance share: their plans, and the runs in the control arm, where nothing changes.
+
+    `run` is the oracle's. `idle` are the policies that never asked for a page of the form: they see no change and no
+    disclosure under any condition, and are not played again except in deep trials.
+    """
 
     plans: Mapping[str, Plan]
     run: Run
+    idle: Mapping[str, Run]
+    tree: Tree
 
 
 @dataclass(frozen=True)
@@ -65,13 +72,22 @@ class Trial:
     seed: int
     condition: str
     anchor: str
-    instance: Instance
-    plan: Plan
+    tree: Tree
     oracle: str
     runs: Mapping[str, Run]
     twin: Twin
     verifier: Verifier
     deep: bool
+
+    @property
+    def instance(self) -> Instance:
+        """The instance."""
+        return self.tree.instance
+
+    @property
+    def plan(self) -> Plan:
+        """What was decided before the episodes."""
+        return self.tree.plan
 
     @property
     def world(self) -> World:
@@ -111,13 +127,11 @@ class Trial:
         firing = self.best.log.firing()
         if firing is None:
             raise UsageError("the change never fired in the oracle's episode")
-        env, step, actions = self.env, firing[1].step, self.best.episode.actions
-        env.reset(seed=self.seed, options=dict(self.options))
-        for action in actions[: step - 1]:
-            env.step(action)
-        before = env.snapshot()
-        observation, *_ = env.step(actions[step - 1])
-        return Fork(before, env.snapshot(), actions[step - 1], str(observation["url"]))
+        step, actions = firing[1].step, self.best.episode.actions
+        before, after = self.tree.walk(actions)[step - 1 : step + 1]
+        if before.snapshot is None or after.snapshot is None:
+            raise UsageError("the change fired in the last step of the oracle's episode")
+        return Fork(before.snapshot, after.snapshot, actions[step - 1], str(after.observation["url"]))
 
 
 def oracle(env: EnvOS) -> str:
@@ -139,35 +153,43 @@ def control(env: EnvOS) -> str:
 
 def twin(env: EnvOS, seed: int, anchor: str) -> Twin:
     """The control arm of an instance, and the plans of all its conditions."""
-    run = play_one(env, policies(env.scenario.world)[oracle(env)], seed, control(env), anchor)
-    plans = {
-        name: make_plan(env.instance, env.phenomenon, name, anchor) for name in env.scenario.conditions
-    }
-    return Twin(plans, run)
+    scripted = policies(env.scenario.world)
+    tree = Tree(env, seed, {"condition": control(env), "anchor": anchor})
+    instance = tree.instance
+    plans = {name: make_plan(instance, env.phenomenon, name, anchor) for name in env.scenario.conditions}
+    commit = instance.roles.commit
+    form = {route for _, route in commit.pages} if commit else set()
+    best = run(tree, scripted[oracle(env)])
+    idle = {}
+    for name, policy in scripted.items():
+        if policy.shortcut:
+            found = run(tree, policy)
+            if not any(request.route in form for _, request in found.log.requests.values()):
+                idle[name] = found
+    return Twin(plans, best, idle, tree)
 
 
-def play_one(env: EnvOS, scripted: Scripted, seed: int, condition: str, anchor: str) -> Run:
+def run(tree: Tree, scripted: Scripted) -> Run:
     """One policy's run."""
-    options = {"condition": condition, "anchor": anchor, "policy": scripted.name}
-    episode = play(env, scripted.policy, seed, options)
-    evidence = env.evidence()
-    return Run(scripted, episode, evidence, read(evidence.records, env.plan))
+    episode, evidence = tree.play(scripted.policy)
+    return Run(scripted, episode, evidence, read(evidence.records, tree.plan))
 
 
 def trial(
-    env: EnvOS, seed: int, condition: str, anchor: str, verifier: Verifier, twin: Twin, *, deep: bool
+    env: EnvOS, seed: int, condition: str, anchor: str, verifier: Verifier, shared: Twin, *, deep: bool = False
 ) -> Trial:
-    """Play every scripted policy on an instance under a condition."""
-    best, still = oracle(env), control(env)
+    """Play every scripted policy on an instance under a condition; `shared` is the instance's control arm."""
+    best = oracle(env)
+    tree = shared.tree
+    if condition != control(env):
+        tree = Tree(env, seed, {"condition": condition, "anchor": anchor})
     runs: dict[str, Run] = {}
     for name, scripted in policies(env.scenario.world).items():
-        if name == best and condition == still:
-            runs[name] = twin.run
+        if name in shared.idle and not deep:
+            runs[name] = shared.idle[name]
         else:
-            runs[name] = play_one(env, scripted, seed, condition, anchor)
-    return Trial(
-        env, seed, condition, anchor, env.instance, env.plan, best, runs, twin, verifier, deep
-    )
+            runs[name] = run(tree, scripted)
+    return Trial(env, seed, condition, anchor, tree, best, runs, shared, verifier, deep)
 
 
 @contextmanager

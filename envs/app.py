@@ -9,12 +9,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl
 
-from sqlalchemy import Connection
-
 from envos.envs.database import Database
 from envos.envs.evidence import Ledger, Request, Served
 from envos.envs.page import Cell, Form, Hidden, Modal, Page, Paragraph, Value, clean
 from envos.envs.perturbation import OneShot
+from envos.envs.statements import Statements
 
 if TYPE_CHECKING:
     from envos.envs.roles import World
@@ -51,7 +50,7 @@ class Context:
 
     def __init__(
         self,
-        db: Connection,
+        db: Statements,
         method: str,
         params: dict[str, str],
         key: int,
@@ -130,7 +129,7 @@ class Reply(NamedTuple):
 class Application:
     """One world's software, running on one database for one episode."""
 
-    __slots__ = ("_opened", "_watched", "database", "ledger", "number", "oneshot", "session", "step", "world")
+    __slots__ = ("_opened", "_statements", "_watched", "database", "ledger", "number", "oneshot", "session", "step", "world")
 
     def __init__(self, world: "World", database: Database, ledger: Ledger, oneshot: OneShot) -> None:
         self.world = world
@@ -140,6 +139,7 @@ class Application:
         self.number = 0
         self.step = 0
         self.session = "s1"
+        self._statements = Statements(database.raw)
         self._watched = frozenset(oneshot.plan.watched)
         self._opened = datetime.fromisoformat(oneshot.plan.opened)
 
@@ -169,7 +169,7 @@ class Application:
         if oneshot.due(actor, via, method, route):
             oneshot.fire(database, self.ledger, number, now)
         database.actor, database.request = actor, number
-        context = Context(database.connection, method, params, key, number, now, oneshot.plan.review, self._watched)
+        context = Context(self._statements, method, params, key, number, now, oneshot.plan.review, self._watched)
         handler = routes.handlers.get((method, route))
         status, page, location = self._handle(handler, context, route)
         for write in database.drain():
@@ -235,6 +235,6 @@ class Application:
         if row is None:
             return None
         key, record, record_id, field = row
-        text = self.world.announce(self.database.connection, record, record_id, field)
+        text = self.world.announce(self._statements, record, record_id, field)
         form = Form("post", f"/notices/{key}/acknowledge", (Hidden("back", url),), "Acknowledge")
         return Modal("Notice", text, form)

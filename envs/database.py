@@ -2,8 +2,8 @@
 
 Handlers use `connection` (SQLAlchemy Core, autocommit, held open for the life of the object), the perturbation and
 the evidence use `raw`, the sqlite3 connection beneath. Triggers journal every row that is written by either, with the
-actor and the request. They stand in the image itself: TEMP triggers would point at a schema that `deserialize` has freed,
-and then they fire no more, or crash.
+actor and the request. They stand in the image itself: TEMP triggers point at a schema that `deserialize` frees, so
+that they crash or fire no more (SQLite 3.40: by chance of the allocator; 3.54: always).
 """
 
 import sqlite3
@@ -24,6 +24,8 @@ EVALUATOR_TABLES: Mapping[str, tuple[str, ...]] = {
     "neutral": ("id", "value"),
 }
 """Tables that belong to the evaluator, in the same database and in no world's metadata: name to columns."""
+JOURNAL = "envos_journal"
+"""The table that the triggers write to; it is no part of any state."""
 
 _EVALUATOR_SCHEMA = (
     "CREATE TABLE canary (id INTEGER PRIMARY KEY, token TEXT)",
@@ -36,19 +38,24 @@ _EVALUATOR_SCHEMA = (
 _PAGE_SIZE = 1024
 _MAGIC = b"SQLite format 3\0"
 _TABLES = (
-    "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' "
-    "AND name <> 'journal' ORDER BY name"
+    "SELECT name FROM main.sqlite_master WHERE type = 'table' "  # noqa: S608
+    f"AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name <> '{JOURNAL}' ORDER BY name"
 )
-_Columns = dict[str, tuple[Scalar, Scalar]]
 _DUMPS_KEPT = 2
 """States that a database remembers by their image: that before an episode and that after it are asked for often."""
 
 
 class _Template(NamedTuple):
-    """What all databases of one metadata share; `version` is the schema cookie in an image's header."""
+    """What all databases of one metadata share.
+
+    `image` is complete but for rows; `bare` lacks the `triggers` (rows of sqlite_master) as well, so that it is filled
+    without a journal. `version` is the schema cookie in the header of `image`.
+    """
 
     image: bytes
-    version: bytes
+    bare: bytes
+    triggers: list[tuple[Scalar, ...]]
+    version: int
     inserts: dict[str, str]
     columns: dict[str, tuple[str, ...]]
 
@@ -64,12 +71,11 @@ class Database:
     evaluator's table; DatabaseError for anything done out of order.
     """
 
-    __slots__ = ("__weakref__", "_dumps", "_open", "_release", "_scratch", "_seen", "_template", "actor", "request")
-
     def __init__(self, metadata: MetaData) -> None:
-        self._template = template = _template(metadata)
+        self._template = template = _TEMPLATES.get(metadata) or _build(metadata)
         self.actor, self.request = "harness", 0
         self._dumps: list[tuple[bytes, State]] = []
+        self._pending: list[Write] = []
         engine = create_engine(
             "sqlite://",
             poolclass=StaticPool,
@@ -78,18 +84,19 @@ class Database:
         )
         connection = engine.connect()
         raw = _beneath(connection)
-        # Rows are put in and stored images are read on a connection of no actor, where nothing is journalled.
-        self._scratch = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        self._release = finalize(self, _release, connection, engine, self._scratch)
+        # Rows are put in, and stored images are read, on a connection of their own.
+        self._scratch = scratch = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self._release = finalize(self, _release, connection, engine, scratch)
         self._open: tuple[Connection, sqlite3.Connection] | None = (connection, raw)
-        for statement in ("temp_store = MEMORY", "foreign_keys = ON", "recursive_triggers = ON"):
+        for statement in ("foreign_keys = ON", "recursive_triggers = ON", "trusted_schema = ON"):
             raw.execute(f"PRAGMA {statement}")
-        self._scratch.execute("PRAGMA foreign_keys = ON")
-        self._speak(raw)
-        self._scratch.create_function("envos_actor", 0, lambda: "")
-        self._scratch.create_function("envos_request", 0, lambda: None)
+        self._expire(raw)
         raw.deserialize(template.image)
         self._seen = raw.total_changes
+        for statement in ("foreign_keys = ON", "writable_schema = ON"):
+            scratch.execute(f"PRAGMA {statement}")
+        scratch.execute("CREATE TEMP TABLE triggers (type, name, tbl_name, rootpage, sql)")
+        scratch.executemany("INSERT INTO temp.triggers VALUES (?, ?, ?, ?, ?)", template.triggers)
 
     @property
     def connection(self) -> Connection:
@@ -117,7 +124,7 @@ class Database:
             raise UsageError(f"rows for the table {unknown[0]!r}, which this world does not have")
         raw = self.raw
         _refuse_transaction(raw)
-        scratch.deserialize(template.image)
+        scratch.deserialize(template.bare)
         scratch.execute("BEGIN")
         name = ""
         try:
@@ -125,7 +132,11 @@ class Database:
             for name, insert in template.inserts.items():
                 if name in rows:
                     scratch.executemany(insert, rows[name])
-            scratch.execute(template.inserts["canary"], (1, canary))
+            name = "canary"
+            scratch.execute(template.inserts[name], (1, canary))
+            # This is what CREATE TRIGGER would write, at a tenth of its cost.
+            scratch.execute("INSERT INTO main.sqlite_master SELECT * FROM temp.triggers")
+            scratch.execute(f"PRAGMA main.schema_version = {template.version}")
             scratch.execute("COMMIT")
         except (sqlite3.Error, OverflowError, TypeError, ValueError) as problem:
             raise DatabaseError(f"a row of table {name!r} was refused: {problem}") from problem
@@ -141,14 +152,12 @@ class Database:
         A write of an id appears as a delete and an insert, a write that changes nothing as an update without columns.
         """
         raw = self.raw
-        if raw.total_changes == self._seen:
+        if raw.total_changes != self._seen:
+            self._collect(raw)
+        if not self._pending:
             return []
-        if raw.in_transaction:
-            raise DatabaseError("the journal was read inside a transaction, whose writes may still be undone")
-        found = raw.execute("SELECT * FROM journal ORDER BY seq").fetchall()
-        self._forget(raw)
-        columns = self._template.columns
-        return [write for line in found for write in _writes(columns[line[4]], line)]
+        writes, self._pending = self._pending, []
+        return writes
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -170,6 +179,8 @@ class Database:
         """Everything as bytes, for `restore` and `state`. Raises DatabaseError inside a transaction."""
         raw = self.raw
         _refuse_transaction(raw)
+        if raw.total_changes != self._seen:
+            self._collect(raw)
         return raw.serialize()
 
     def restore(self, image: bytes) -> None:
@@ -205,7 +216,7 @@ class Database:
 
     def _read(self, image: bytes) -> State:
         """The state that an image holds, read without touching the database."""
-        if image[40:44] == self._template.version:
+        if _version(image) == self._template.version:
             self._scratch.deserialize(image)
             return _dump(self._scratch)
         # Another schema: statements prepared on the scratch connection would not notice (see _replace).
@@ -216,16 +227,24 @@ class Database:
         finally:
             other.close()
 
-    def _speak(self, raw: sqlite3.Connection) -> None:
-        """Tell the journal's triggers who writes; to register a function again expires all prepared statements."""
+    def _expire(self, raw: sqlite3.Connection) -> None:
+        """Have every statement prepared anew when it is next used: registering a function does that."""
         # SQLite keeps the callbacks where the garbage collector cannot see them: they must not hold this object.
         me = ref(self)
         raw.create_function("envos_actor", 0, lambda: getattr(me(), "actor"))  # noqa: B009
         raw.create_function("envos_request", 0, lambda: getattr(me(), "request"))  # noqa: B009
 
-    def _forget(self, raw: sqlite3.Connection) -> None:
-        raw.execute("DELETE FROM journal")
+    def _collect(self, raw: sqlite3.Connection) -> None:
+        """Move the journal out of the database, so that no image holds any of it."""
+        if raw.in_transaction:
+            raise DatabaseError("the journal was read inside a transaction, whose writes may still be undone")
+        found = raw.execute(f"SELECT * FROM {JOURNAL} ORDER BY seq").fetchall()  # noqa: S608
+        if found:
+            raw.execute(f"DELETE FROM {JOURNAL}")  # noqa: S608
         self._seen = raw.total_changes
+        columns = self._template.columns
+        for line in found:
+            self._pending.extend(_writes(columns[line[4]], line))
 
     def _replace(self, raw: sqlite3.Connection, image: bytes) -> None:
         """Put an image in place of the database.
@@ -233,59 +252,55 @@ class Database:
         Statements stay prepared across it, which is where the speed comes from, and is right for images of one schema.
         After DDL, on either side, they are prepared anew: two schemas may have the same number.
         """
-        version = self._template.version
         now = raw.execute("PRAGMA main.schema_version").fetchone()[0]
         _refuse_cursors(raw)
+        if not now == _version(image) == self._template.version:
+            self._expire(raw)
         raw.deserialize(image)
-        if image[40:44] != version or now != int.from_bytes(version):
-            self._speak(raw)
-        if raw.execute("SELECT seq FROM journal LIMIT 1").fetchone():
-            raw.execute("DELETE FROM journal")
+        self._pending.clear()
         self._seen = raw.total_changes
 
 
-def _template(metadata: MetaData) -> _Template:
-    """The template of a metadata, which must be complete: it is made once."""
-    found = _TEMPLATES.get(metadata)
-    if found is None:
-        found = _TEMPLATES[metadata] = _build(metadata)
-    return found
-
-
 def _build(metadata: MetaData) -> _Template:
+    """Make and keep the template of a metadata, which must be complete: it is made once."""
     columns: dict[str, tuple[str, ...]] = {}
-    for table in metadata.sorted_tables:
-        _check_table(table)
-        columns[table.name] = tuple(column.name for column in table.columns)
+    for item in metadata.sorted_tables:
+        _check_table(item)
+        columns[item.name] = tuple(column.name for column in item.columns)
     columns.update(EVALUATOR_TABLES)
     engine = create_engine("sqlite://", poolclass=StaticPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.exec_driver_sql(f"PRAGMA page_size = {_PAGE_SIZE}")
         metadata.create_all(connection)
-        for statement in _EVALUATOR_SCHEMA:
+        for statement in (*_EVALUATOR_SCHEMA, _journal(columns)):
             connection.exec_driver_sql(statement)
         raw = _beneath(connection)
-        # Untyped columns keep every value as it is; through JSON a float would come back with 15 digits.
-        width = 2 * max(map(len, columns.values()))
-        values = ", ".join(f"c{place}" for place in range(width))
-        raw.execute(f"CREATE TABLE journal (seq INTEGER PRIMARY KEY, request, actor, op, name, key, {values})")
+        bare = raw.serialize()
         for table, names in columns.items():
             for op in ("insert", "update", "delete"):
-                raw.execute(_trigger(_name(f"journal_{op}_{table}"), op, table, names))
+                raw.execute(_trigger(op, table, names))
         image = raw.serialize()
+        ours = "SELECT * FROM sqlite_master WHERE type = 'trigger' AND name GLOB ?"
+        triggers = raw.execute(ours, (f"{JOURNAL}_*",)).fetchall()
     engine.dispose()
     inserts = {
         name: f"INSERT INTO {_name(name)} VALUES ({', '.join('?' * len(names))})"  # noqa: S608
         for name, names in columns.items()
     }
-    return _Template(image, image[40:44], inserts, columns)
+    _TEMPLATES[metadata] = template = _Template(image, bare, triggers, _version(image), inserts, columns)
+    return template
+
+
+def _version(image: bytes) -> int:
+    """The schema cookie in the header of an image; every DDL statement adds one to it."""
+    return int.from_bytes(image[40:44], "big")
 
 
 def _check_table(table: Table) -> None:
     keys = list(table.primary_key.columns)
     if len(keys) != 1 or keys[0].name != "id" or not isinstance(keys[0].type, Integer):
         raise UsageError(f"table {table.name!r} needs the primary key `id` INTEGER, and no other")
-    if table.name in EVALUATOR_TABLES:
+    if table.name in (*EVALUATOR_TABLES, JOURNAL):
         raise UsageError(f"table {table.name!r} has the name of an evaluator's table")
 
 
@@ -294,41 +309,41 @@ def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _trigger(name: str, op: str, table: str, columns: tuple[str, ...]) -> str:
-    """The trigger that journals one kind of write: old values first, then new ones."""
-    sides = {"insert": ("new",), "update": ("old", "new"), "delete": ("old",)}[op]
+def _journal(columns: Mapping[str, tuple[str, ...]]) -> str:
+    """The table of the journal, wide enough for the old and the new values of every table."""
+    # Untyped columns keep every value as it is; through JSON a float would come back with 15 digits.
+    values = ", ".join(f"c{place}" for place in range(2 * max(map(len, columns.values()))))
+    return f"CREATE TABLE {JOURNAL} (seq INTEGER PRIMARY KEY, request, actor, op, name, key, {values})"
+
+
+def _trigger(op: str, table: str, columns: tuple[str, ...]) -> str:
+    """The trigger that journals one kind of write: the old row, then the new one; a missing one stays NULL."""
+    width = len(columns)
+    sides = {"insert": {"new": width}, "update": {"old": 0, "new": width}, "delete": {"old": 0}}[op]
     values = [f"{side}.{_name(column)}" for side in sides for column in columns]
-    places = ", ".join(f"c{place}" for place in range(len(values)))
+    places = ", ".join(f"c{first + place}" for first in sides.values() for place in range(width))
     text = table.replace("'", "''")
     return (
-        f"CREATE TRIGGER {name} AFTER {op} ON {_name(table)} WHEN envos_request() IS NOT NULL BEGIN "  # noqa: S608
-        f"INSERT INTO journal (request, actor, op, name, key, {places}) VALUES "
-        f"(envos_request(), envos_actor(), '{op}', '{text}', {sides[0]}.id, {', '.join(values)}); END"
+        f"CREATE TRIGGER {_name(f'{JOURNAL}_{op}_{table}')} AFTER {op} ON {_name(table)} BEGIN "  # noqa: S608
+        f"INSERT INTO {JOURNAL} (request, actor, op, name, key, {places}) VALUES "
+        f"(envos_request(), envos_actor(), '{op}', '{text}', {next(iter(sides))}.id, {', '.join(values)}); END"
     )
 
 
 def _writes(names: tuple[str, ...], line: tuple[Any, ...]) -> Iterator[Write]:
     """The record of one journal line, two where an id was changed: the row under the old id is gone."""
-    _, request, actor, op, table, key = line[:6]
+    _, request, actor, op, table, key, *values = line
     width = len(names)
-    old, new = line[6 : 6 + width], line[6 + width : 6 + 2 * width]
-    if op == "insert":
-        new = old
-    place = names.index("id")
-    if op == "update" and new[place] == key:
-        changed = {
-            name: (before, after)
-            for name, before, after in zip(names, old, new, strict=True)
-            if before != after or type(before) is not type(after)
-        }
+    rows = list(zip(names, values[:width], values[width : 2 * width], strict=True))
+    moved = values[width + names.index("id")]
+    if op != "update":
+        yield Write(request, actor, op, table, key, {name: (old, new) for name, old, new in rows})
+    elif moved != key:
+        yield Write(request, actor, "delete", table, key, {name: (old, None) for name, old, _ in rows})
+        yield Write(request, actor, "insert", table, moved, {name: (None, new) for name, _, new in rows})
+    else:
+        changed = {name: (old, new) for name, old, new in rows if old != new or type(old) is not type(new)}
         yield Write(request, actor, op, table, key, changed)
-        return
-    if op != "insert":
-        gone: _Columns = {name: (before, None) for name, before in zip(names, old, strict=True)}
-        yield Write(request, actor, "delete", table, key, gone)
-    if op != "delete":
-        come: _Columns = {name: (None, after) for name, after in zip(names, new, strict=True)}
-        yield Write(request, actor, "insert", table, new[place], come)
 
 
 def _dump(raw: sqlite3.Connection) -> State:

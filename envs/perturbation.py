@@ -7,7 +7,7 @@ Protocol section 4.
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from envos.envs.database import Database
@@ -61,7 +61,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON data."""
-        data = asdict(self)
+        data: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        data["task"] = dict(self.task)
         data["operations"] = [operation._asdict() for operation in self.operations]
         return data
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, MetaData
+from sqlalchemy import MetaData
 
 from envos.envs.app import Routes
 from envos.envs.evidence import Scalar, State
 from envos.envs.page import Link
 from envos.envs.perturbation import Plan
+from envos.envs.statements import Statements
 from envos.envs.streams import Stream
 from envos.errors import RoleError
 
@@ -134,7 +135,7 @@ class World:
     generate: Callable[[int, str], Draft]
     commit: Callable[[Mapping[str, Scalar]], Commit]
     continuation: Callable[[Mapping[str, Scalar]], Continuation | None]
-    announce: Callable[[Connection, str, int, str], str]
+    announce: Callable[[Statements, str, int, str], str]
     answer: Callable[[State, Mapping[str, Scalar]], Mapping[str, Scalar]]
     describe: Callable[[State, Mapping[str, Scalar]], Mapping[str, str]]
     display: Callable[[State, str, str, Scalar], str]

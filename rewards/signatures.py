@@ -35,9 +35,12 @@ class Story:
 
 def story(facts: Outcome, invariants: Mapping[str, Invariant]) -> Story:
     """The facts of an outcome that signatures need, computed once."""
-    stale, fired = _stale(facts), facts.trace.fired_at()
-    keys = (write.key for place, write in facts.trace.commits if place > fired >= 0 and _uses(_after(write), stale))
-    return Story(facts, invariants, stale, _over(facts), tuple(keys))
+    fired = facts.trace.fired_at()
+    made = [(write.key, _after(write)) for place, write in facts.trace.commits if place > fired >= 0]
+    # Other answers than the right one are asked of the world only where something else was committed.
+    stale = _stale(facts) if any(not holds(row, facts.right) for _, row in made) else {}
+    over = _over(facts) if any(not holds(row, facts.right) for row in facts.live.values()) else {}
+    return Story(facts, invariants, stale, over, tuple(key for key, row in made if _uses(row, stale)))
 
 
 def names(facts: Outcome, invariants: Mapping[str, Invariant]) -> tuple[str, ...]:

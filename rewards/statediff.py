@@ -85,9 +85,12 @@ def differences(before: State, after: State) -> tuple[RowChange, ...]:
 
 
 def _changes(name: str, old: TableState, new: TableState) -> Iterator[RowChange]:
-    same = old.columns == new.columns
     columns: dict[str, tuple[Scalar, Scalar]]
-    for key in sorted(old.rows.keys() | new.rows.keys()):
+    if old.columns == new.columns:
+        keys = {key for key, _ in old.rows.items() ^ new.rows.items()}
+    else:
+        keys = old.rows.keys() | new.rows.keys()
+    for key in sorted(keys):
         left, right = old.rows.get(key), new.rows.get(key)
         if left is None and right is not None:
             columns = {column: (None, value) for column, value in zip(new.columns, right, strict=True)}
@@ -95,7 +98,7 @@ def _changes(name: str, old: TableState, new: TableState) -> Iterator[RowChange]
         elif right is None and left is not None:
             columns = {column: (value, None) for column, value in zip(old.columns, left, strict=True)}
             yield RowChange(name, key, "delete", columns)
-        elif left is not None and right is not None and (left != right or not same):
+        elif left is not None and right is not None:
             was, now = (dict(zip(table.columns, row, strict=True)) for table, row in ((old, left), (new, right)))
             names = dict.fromkeys((*was, *now))
             columns = {item: (was.get(item), now.get(item)) for item in names if was.get(item) != now.get(item)}

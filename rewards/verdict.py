@@ -12,7 +12,7 @@ from envos.envs.evidence import Evidence
 from envos.envs.perturbation import Plan
 from envos.envs.roles import World
 from envos.envs.scenario import load_world
-from envos.errors import EnvOSError, EvidenceError, UsageError
+from envos.errors import UsageError
 from envos.rewards import signatures
 from envos.rewards.invariants import Invariant, NoAnswerError, invariants, outcome
 from envos.rewards.trace import Reason, Trace, follow, read
@@ -74,24 +74,25 @@ def verify(evidence: Evidence) -> Verdict:
         found = recorded(trace)
         if found:
             return _uncounted(found, trace)
-        if not trace.starts or trace.starts[0][0] != 0:
-            return _unread(trace, evidence, Reason("no_start", -1, "the ledger does not begin with a start"))
-        plan = Plan.from_json(evidence.start.plan)
-        world = load_world(plan.world)
+        plan = _attempt("plan", Plan.from_json, evidence.start.plan)
+        world = _attempt("world", load_world, plan.world)
     except _TermFailed as failure:
-        return _uncounted(failure.validity(), trace)
-    except EvidenceError as error:
-        return _unread(trace, evidence, Reason("plan_unreadable", 0, str(error)))
-    except (EnvOSError, ImportError, TypeError) as error:
-        return _unread(trace, evidence, Reason("world_unknown", 0, str(error)))
-    return judge(evidence, plan, world)
+        found = failure.validity()
+        return _uncounted(Validity(found.label, (*problems(evidence), *found.reasons)), trace)
+    return _judge(trace, evidence, plan, world)
 
 
 def judge(evidence: Evidence, plan: Plan, world: World) -> Verdict:
     """The verdict on an episode of a world under a plan; never raises."""
-    trace = Trace(())
     try:
         trace = _attempt("records", read, evidence.records)
+    except _TermFailed as failure:
+        return _uncounted(failure.validity(), Trace(()))
+    return _judge(trace, evidence, plan, world)
+
+
+def _judge(trace: Trace, evidence: Evidence, plan: Plan, world: World) -> Verdict:
+    try:
         _attempt("trace", follow, trace, plan, evidence.pre)
         found = _attempt("validity", validity, trace, plan, evidence, world)
         if found.label == "not_triggered":
@@ -106,12 +107,16 @@ def judge(evidence: Evidence, plan: Plan, world: World) -> Verdict:
 _UNREADABLE = ("infra_failure", "infra_rejected", "harness_error")
 
 
+CODES: Mapping[str, str] = {"plan": "plan_unreadable", "world": "world_unknown", "answer": "no_answer"}
+"""Reason codes of terms that cannot be decided; any other is `term_failed`."""
+
+
 class _TermFailed(Exception):
     """A term could not be decided."""
 
     def __init__(self, term: str, error: Exception) -> None:
         super().__init__(f"{term}: {type(error).__name__}: {error}")
-        self.code = "no_answer" if isinstance(error, NoAnswerError) else "term_failed"
+        self.code = CODES.get("answer" if isinstance(error, NoAnswerError) else term, "term_failed")
 
     def validity(self) -> Validity:
         return Validity("harness_error", (Reason(self.code, -1, str(self)),))
@@ -171,10 +176,6 @@ def _uncounted(found: Validity, trace: Trace, plan: Plan | None = None) -> Verdi
     if plan is not None:
         counts = _attempt("measures", signatures.measures, trace, plan)
     return Verdict(found.label, False, False, found.reasons, {}, None, None, (), counts, 0.0)
-
-
-def _unread(trace: Trace, evidence: Evidence, reason: Reason) -> Verdict:
-    return _uncounted(Validity("harness_error", (*problems(evidence), reason)), trace)
 
 
 def _copy(value: Any) -> Any:

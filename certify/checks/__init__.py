@@ -98,6 +98,7 @@ def run(trial: Trial) -> tuple[Check, ...]:
     for item in rules():
         if item.deep and not trial.deep:
             continue
+        trial.tree.leave()
         try:
             finding = item.measure(trial)
         except Exception as error:  # noqa: BLE001 - an error decides nothing, and so admits nothing

@@ -1,13 +1,12 @@
 """Family 2: the conditions tell policies apart as the matrix of protocol section 5 says, and nothing else pays."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from envos.certify.checks import Finding, rule
 from envos.certify.matrix import Cell, cells
-from envos.certify.rollout import Episode
+from envos.certify.policies import Observation, Policy, Steps
+from envos.certify.rollout import play
 from envos.certify.trial import Trial
-from envos.errors import UsageError
 
 FAMILY = "discrimination"
 OTHER_SEEDS = 20
@@ -64,7 +63,7 @@ def blind(trial: Trial) -> Finding | None:
     """E13: the oracle's actions in the control arm, open loop, on this arm."""
     if trial.line.changes != "fact":
         return None
-    episode = repeat(trial, trial.twin.run.episode.actions, trial.seed)
+    episode, _ = trial.tree.play(blindly(trial.twin.run.episode.actions))
     return Finding(not episode.verdict["endpoint"], {"fraction": episode.verdict["fraction"]})
 
 
@@ -78,19 +77,16 @@ def blind(trial: Trial) -> Finding | None:
 def elsewhere(trial: Trial) -> Finding:
     """E13: the oracle's actions, open loop, on the next seeds."""
     seeds = range(trial.seed + 1, trial.seed + 1 + OTHER_SEEDS)
-    won = [seed for seed in seeds if repeat(trial, trial.best.episode.actions, seed).verdict["endpoint"]]
+    policy = blindly(trial.best.episode.actions)
+    won = [seed for seed in seeds if play(trial.env, policy, seed, dict(trial.options)).verdict["endpoint"]]
     return Finding(not won, {"seeds": len(seeds), "won": won})
 
 
-def repeat(trial: Trial, actions: Iterable[str], seed: int) -> Episode:
-    """Actions played open loop, then nothing until the end. Raises UsageError when the episode does not end."""
-    env = trial.env
-    env.reset(seed=seed, options=dict(trial.options))
-    done: list[str] = []
-    for action in (*actions, *("noop()",) * trial.plan.budget):
-        done.append(action)
-        _, reward, terminated, truncated, info = env.step(action)
-        if terminated or truncated:
-            verdict: dict[str, Any] = info["verdict"]
-            return Episode(verdict, float(reward), len(done), tuple(done))
-    raise UsageError("the episode did not end within its budget")
+def blindly(actions: Iterable[str]) -> Policy:
+    """A policy that does these actions, whatever it is shown."""
+    fixed = tuple(actions)
+
+    def act(observation: Observation) -> Steps:
+        yield from fixed
+
+    return act

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from envos.certify.checks import Finding, rule
-from envos.certify.checks.discrimination import repeat
+from envos.certify.checks.discrimination import blindly
 from envos.certify.forgery import applied, row_of
 from envos.certify.matrix import expected
 from envos.certify.rollout import go_on
@@ -124,6 +124,7 @@ def recovery(trial: Trial) -> Finding:
     measured = {"step": fork.after.step, "actions": episode.steps, "won": won}
     if trial.line.changes != "fact":
         return Finding(won, measured)
-    stale = repeat(trial, trial.twin.run.episode.actions, trial.seed)
+    trial.tree.leave()
+    stale, _ = trial.tree.play(blindly(trial.twin.run.episode.actions))
     measured["old_plan_won"] = bool(stale.verdict["endpoint"])
     return Finding(won and not measured["old_plan_won"], measured)

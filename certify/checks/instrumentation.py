@@ -9,7 +9,9 @@ from envos.certify.forgery import Draft
 from envos.certify.log import Log
 from envos.certify.matrix import terms
 from envos.certify.mutants import DISTINCT, Mutant, mutants
-from envos.certify.trial import Run, Trial, play_one
+from envos.certify.rollout import play
+from envos.certify.trial import Run, Trial
+from envos.envs.env import EnvOS
 from envos.envs.drivers.inprocess import InProcess
 
 FAMILY = "instrumentation"
@@ -199,7 +201,7 @@ def repeated(trial: Trial) -> Finding:
     """E21, E22: the oracle played again after everything else that was done here, and in an environment of its own."""
     env, best = trial.env, trial.best
     wanted = best.evidence.digest
-    again = play_one(env, best.scripted, trial.seed, trial.condition, trial.anchor).evidence.digest
+    again = _played(trial, env)
     fresh = type(env)(
         env.scenario,
         env.world,
@@ -212,10 +214,15 @@ def repeated(trial: Trial) -> Finding:
         code={name: str(best.evidence.start.identity.get(name, "")) for name in CODE},
     )
     try:
-        other = play_one(fresh, best.scripted, trial.seed, trial.condition, trial.anchor).evidence.digest
+        other = _played(trial, fresh)
     finally:
         fresh.close()
     return Finding(wanted == again == other, {"digest": wanted}, None if again == other else [again, other])
+
+
+def _played(trial: Trial, env: EnvOS) -> str:
+    play(env, trial.best.scripted.policy, trial.seed, dict(trial.options))
+    return env.evidence().digest
 
 
 CODE = ("version", "code", "grader", "format")

@@ -67,6 +67,7 @@ def settle(observation: Observation, known: Case) -> Part:
 def read_place(observation: Observation, known: Case) -> Part:
     """Open the sessions page and read where and when the session is held."""
     observation = yield from follow(observation, "Sessions")
+    observation = yield from settle(observation, known)
     found = row(observation, known.title, known.date)
     known.session_start = found[2].split(" ")[0].split("-")[0]
     known.moved = known.moved or (known.place not in ("", found[3]))
@@ -77,6 +78,7 @@ def read_place(observation: Observation, known: Case) -> Part:
 def read_appointments(observation: Observation, known: Case) -> Part:
     """Open the patient's page and read the times that are taken."""
     observation = yield from follow(observation, "Patients")
+    observation = yield from settle(observation, known)
     observation = yield from follow(observation, known.patient.rpartition(" (")[0])
     known.busy = tuple((cells[2], cells[3]) for cells in rows(observation) if known.date in cells and "booked" in cells)
     return observation

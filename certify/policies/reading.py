@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 def elements(observation: Observation) -> list[Seen]:
     """The element list as the observation holds it."""
     return [
-        Seen(at, role, re.sub(r"\\(.)", r"\1", label))
+        Seen(at, role, re.sub(r"\\(.)", r"\1", label) if "\\" in label else label)
         for at, role, label in _ELEMENT.findall(observation["elements"])
         if role in ("link", "button", "textbox", "combobox", "radio")
     ]
@@ -38,21 +38,37 @@ def elements(observation: Observation) -> list[Seen]:
 
 def element(observation: Observation, role: str, label: str) -> str:
     """The index of the first element of that role and label. Raises NotFound."""
-    for seen in elements(observation):
-        if seen.role == role and seen.label == label:
-            return seen.at
-    raise NotFound(f"no {role} {label!r} on {observation['url']}")
+    at = _find(observation["elements"], role, label)
+    if not at:
+        raise NotFound(f"no {role} {label!r} on {observation['url']}")
+    return at
+
+
+def _find(listing: str, role: str, label: str) -> str:
+    """The index of the first line of that role and label, or ""; a plain search, since a policy asks at every step."""
+    quoted = label.replace("\\", "\\\\").replace('"', '\\"')
+    wanted = f'] {role} "{quoted}"'
+    place = listing.find(wanted)
+    while place >= 0:
+        start = listing.rfind("\n", 0, place) + 1
+        at = listing[start + 1 : place]
+        if listing[start] == "[" and at.isdecimal():
+            return at
+        place = listing.find(wanted, place + 1)
+    return ""
 
 
 def has(observation: Observation, role: str, label: str) -> bool:
     """Whether there is an element of that role and label."""
-    return any(seen.role == role and seen.label == label for seen in elements(observation))
+    return _find(observation["elements"], role, label) != ""
 
 
 def rows(observation: Observation) -> list[list[str]]:
     """The lines of the page with cells in them, without element indices."""
     lines = observation["page"].split("\n")
-    return [[_INDEX.sub("", cell) for cell in line.split(" | ")] for line in lines if " | " in line]
+    return [
+        [_INDEX.sub("", cell) if "[" in cell else cell for cell in line.split(" | ")] for line in lines if " | " in line
+    ]
 
 
 def row(observation: Observation, *cells: str) -> list[str]:

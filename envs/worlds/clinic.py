@@ -4,23 +4,38 @@ The task: book a patient at the place where a clinic session is held, in the nea
 report. Paper tables 2 and 3; protocol section 3.
 """
 
+from envos.envs.app import Routes
+from envos.envs.apps import mail, notices
 from envos.envs.roles import World
-from envos.envs.worlds import clinic_booking, clinic_pages, clinic_rows, clinic_rules
-from envos.envs.worlds.clinic_tables import METADATA
+from envos.envs.worlds import (
+    clinic_appointments,
+    clinic_booking,
+    clinic_pages,
+    clinic_records,
+    clinic_rows,
+    clinic_rules,
+)
+from envos.envs.worlds.clinic_tables import METADATA, message, notice
+
+ROUTES = Routes()
+for _part in (clinic_pages, clinic_records, clinic_appointments, clinic_booking):
+    ROUTES.handlers.update(_part.ROUTES.handlers)
+mail.mount(ROUTES, message)
+notices.mount(ROUTES, notice)
 
 REFUSALS = {
     "slot_taken": (409, "This slot is not free. Choose another one."),
     "already_cancelled": (409, "This appointment is cancelled."),
     "no_such_appointment": (422, "There is no appointment with that reference."),
     "no_change": (422, "Nothing was changed: choose another place or another parking."),
-    "bad_phone": (422, "A phone number has at least one digit and at most 30 characters."),
+    "bad_phone": (422, f"A phone number has at least one digit and at most {clinic_records.PHONE_LIMIT} characters."),
 }
 
 WORLD = World(
     name="clinic",
     title="Clinic portal",
     metadata=METADATA,
-    routes=clinic_booking.ROUTES,
+    routes=ROUTES,
     navigation=clinic_pages.NAVIGATION,
     home="/",
     report={"location": "text", "start": "datetime", "reference": "id"},

@@ -1,11 +1,11 @@
-"""The clinic's appointments: the booking form in three pages, and what can be done with an appointment afterwards.
+"""The clinic's booking form, in three pages: place, slot, review.
 
-Each page of the form holds its state in its address, so that it can be left and entered again; only the last one writes.
+Each page holds the form's state in its address, so that it can be left and entered again; only the last one writes.
 """
 
-from sqlalchemy import Integer, bindparam, cast, exists, func, insert, literal, or_, select, union_all, update
+from sqlalchemy import Integer, bindparam, cast, func, insert, select
 
-from envos.envs.app import Context, Redirect, Refused
+from envos.envs.app import Context, Redirect, Refused, Routes
 from envos.envs.page import (
     Banner,
     Cell,
@@ -18,73 +18,16 @@ from envos.envs.page import (
     Page,
     Paragraph,
     Radio,
-    Select,
     Table,
 )
-from envos.envs.worlds.clinic_pages import ANY, KEY, PLACES, ROUTES, chosen, flashed, options
+from envos.envs.worlds.clinic_appointments import SLOT, SLOTS, TAKE
+from envos.envs.worlds.clinic_pages import KEY, PLACES
 from envos.envs.worlds.clinic_rules import SOURCE
 from envos.envs.worlds.clinic_tables import appointment, clinic_session, location, patient, referral, slot
 
-_APPOINTMENTS = (
-    select(
-        appointment.c.id,
-        appointment.c.reference,
-        patient.c.name,
-        appointment.c.date,
-        appointment.c.start,
-        appointment.c.end,
-        location.c.name,
-        appointment.c.status,
-    )
-    .join(patient, patient.c.id == appointment.c.patient_id)
-    .join(location, location.c.id == appointment.c.location_id)
-    .where(or_(bindparam("date") == "", appointment.c.date == bindparam("date")))
-    .where(or_(bindparam("patient") == 0, appointment.c.patient_id == bindparam("patient")))
-    .order_by(appointment.c.date, appointment.c.start, appointment.c.id)
-)
-_CHOICES = union_all(
-    select(literal(0), appointment.c.date.distinct().label("text")), select(patient.c.id, patient.c.name)
-).order_by("text")
-_APPOINTMENT = (
-    select(
-        appointment.c.reference,
-        patient.c.id,
-        patient.c.name,
-        location.c.name,
-        appointment.c.date,
-        appointment.c.start,
-        appointment.c.end,
-        appointment.c.purpose,
-        appointment.c.status,
-        referral.c.id,
-        referral.c.reference,
-    )
-    .join(patient, patient.c.id == appointment.c.patient_id)
-    .join(location, location.c.id == appointment.c.location_id)
-    .outerjoin(referral, referral.c.id == appointment.c.referral_id)
-    .where(appointment.c.id == KEY)
-)
-_HOLDS = select(appointment.c.status, appointment.c.slot_id, appointment.c.reference).where(appointment.c.id == KEY)
-_CANCEL = update(appointment).where(appointment.c.id == KEY).values(status="cancelled")
-_TAKE = update(slot).where(slot.c.id == KEY).values(status="booked")
-# A slot that two appointments came to hold stays booked until both are gone.
-_FREE = (
-    update(slot)
-    .where(slot.c.id == KEY)
-    .where(~exists().where(appointment.c.slot_id == KEY, appointment.c.status == "booked"))
-    .values(status="free")
-)
-_RESCHEDULE = (
-    update(appointment)
-    .where(appointment.c.id == KEY)
-    .values(
-        location_id=bindparam("place"),
-        slot_id=bindparam("slot"),
-        date=bindparam("day"),
-        start=bindparam("begins"),
-        end=bindparam("ends"),
-    )
-)
+ROUTES = Routes()
+
+
 _WISH = (
     select(
         patient.c.id,
@@ -98,19 +41,6 @@ _WISH = (
     .join(patient, patient.c.id == referral.c.patient_id)
     .join(clinic_session, clinic_session.c.id == referral.c.session_id)
     .where(referral.c.id == KEY)
-)
-_SLOTS = (
-    select(location.c.name, slot.c.id, slot.c.date, slot.c.start, slot.c.end, slot.c.status)
-    .outerjoin(slot, slot.c.location_id == location.c.id)
-    .where(location.c.id == KEY)
-    .order_by(slot.c.date, slot.c.start)
-)
-_SLOT = (
-    select(
-        slot.c.location_id, location.c.name, slot.c.date, slot.c.start, slot.c.end, slot.c.status
-    )
-    .join(location, location.c.id == slot.c.location_id)
-    .where(slot.c.id == KEY)
 )
 _HOME = location.alias("home")
 _REVIEW = (
@@ -146,139 +76,13 @@ _LAST = select(
 _BOOK = insert(appointment)
 
 
-@ROUTES.get("/appointments")
-def appointments_page(ctx: Context) -> Page | Redirect:
-    """The appointments of all patients."""
-    day, who = ctx.params.get("date", ""), chosen(ctx, "patient")
-    rows = tuple(
-        (Link(reference, f"/appointments/{key}"), name, date, f"{start}-{end}", place, status)
-        for key, reference, name, date, start, end, place, status in ctx.db.execute(
-            _APPOINTMENTS, {"date": day, "patient": who}
-        ).all()
-    )
-    choices = ctx.db.execute(_CHOICES).all()
-    dates = (ANY, *((text, text) for key, text in choices if not key))
-    people = (ANY, *((str(key), text) for key, text in choices if key))
-    fields = (Select("date", "Date", dates, day), Select("patient", "Patient", people, str(who or "")))
-    columns = ("Appointment", "Patient", "Date", "Time", "Place", "Status")
-    return Page(
-        "Appointments",
-        (
-            Table(columns, rows, "No appointment fits."),
-            Form("get", "/appointments", fields, "Filter"),
-        ),
-    )
-
-
-@ROUTES.get("/appointments/{id}")
-def appointment_page(ctx: Context) -> Page | Redirect:
-    """One appointment as it is stored."""
-    found = ctx.db.execute(_APPOINTMENT, {"key": ctx.key}).first()
-    if found is None:
-        raise Refused("not_found")
-    reference, who, name, place, date, start, end, purpose, status, wish, wished = found
-    body: list[Node] = [
-        *flashed(
-            ctx,
-            created=f"Booked. Reference {reference}.",
-            again=f"This form has been submitted already. Reference {reference}.",
-            moved=f"Rescheduled. Reference {reference}.",
-            cancelled=f"Cancelled. Reference {reference}.",
-        ),
-        Facts(
-            (
-                ("Reference", reference),
-                ("Patient", Link(name, f"/patients/{who}")),
-                ("Place", place),
-                ("Date", date),
-                ("Time", f"{start}-{end}"),
-                ("Purpose", purpose),
-                ("Status", status),
-                ("Referral", Link(wished, f"/referrals/{wish}") if wish else "none"),
-            )
-        ),
-    ]
-    if status == "booked":
-        body.append(Paragraph((Link("Reschedule", f"/appointments/{ctx.key}/reschedule"),)))
-        body.append(Form("post", f"/appointments/{ctx.key}/cancel", (), "Cancel appointment"))
-    return Page(f"Appointment {reference}", tuple(body))
-
-
-def _live(ctx: Context) -> tuple[int, str]:
-    """The slot and the reference of the appointment; refuses one that is not there or not in force."""
-    found = ctx.db.execute(_HOLDS, {"key": ctx.key}).first()
-    if found is None:
-        raise Refused("not_found")
-    status, held, reference = found
-    if status != "booked":
-        raise Refused("already_cancelled")
-    return held, reference
-
-
-@ROUTES.post("/appointments/{id}/cancel")
-def cancel(ctx: Context) -> Page | Redirect:
-    """Cancel an appointment and free its slot."""
-    held, _ = _live(ctx)
-    ctx.db.execute(_CANCEL, {"key": ctx.key})
-    ctx.db.execute(_FREE, {"key": held})
-    return Redirect(f"/appointments/{ctx.key}?cancelled=1")
-
-
-@ROUTES.get("/appointments/{id}/reschedule")
-def reschedule_page(ctx: Context) -> Page | Redirect:
-    """Choose another place, then another slot."""
-    _, reference = _live(ctx)
-    action = f"/appointments/{ctx.key}/reschedule"
-    place = chosen(ctx, "place")
-    body: list[Node] = [
-        Paragraph(("Appointment:", Link(reference, f"/appointments/{ctx.key}"))),
-        Form(
-            "get",
-            action,
-            (Select("place", "Place", options(ctx, PLACES, "Choose"), str(place or "")),),
-            "Show slots",
-        ),
-    ]
-    if place:
-        free = tuple(
-            (str(key), f"{date} {start}-{end}")
-            for _, key, date, start, end, status in ctx.db.execute(_SLOTS, {"key": place}).all()
-            if status == "free"
-        )
-        body.append(
-            Form("post", action, (Radio("slot", "Free slots", free),), "Reschedule appointment")
-            if free
-            else Paragraph(("There is no free slot.",))
-        )
-    return Page(f"Reschedule {reference}", tuple(body))
-
-
-@ROUTES.post("/appointments/{id}/reschedule")
-def reschedule(ctx: Context) -> Page | Redirect:
-    """Give an appointment another slot: the old one is free, the new one taken, the reference stays."""
-    (held, _), key = _live(ctx), ctx.number_of("slot")
-    found = ctx.db.execute(_SLOT, {"key": key}).first()
-    if found is None:
-        raise Refused("bad_request")
-    place, _, date, start, end, status = found
-    if status != "free":
-        raise Refused("slot_taken")
-    ctx.db.execute(
-        _RESCHEDULE,
-        {"key": ctx.key, "place": place, "slot": key, "day": date, "begins": start, "ends": end},
-    )
-    ctx.db.execute(_FREE, {"key": held})
-    ctx.db.execute(_TAKE, {"key": key})
-    return Redirect(f"/appointments/{ctx.key}?moved=1")
-
-
 def _wish(ctx: Context) -> tuple[int, tuple[int, str, str, str, str, str, str]]:
     """The referral that a page of the form is about; refuses the request when there is none."""
     key = ctx.number_of("referral")
     found = ctx.db.execute(_WISH, {"key": key}).first()
     if found is None:
         raise Refused("bad_request")
-    return key, found._tuple()
+    return key, found
 
 
 @ROUTES.get("/new/clinic")
@@ -306,7 +110,7 @@ def place_page(ctx: Context) -> Page | Redirect:
 def slot_page(ctx: Context) -> Page | Redirect:
     """The form's second page: when, at the chosen place."""
     key, (_, name, number, title, date, _, _) = _wish(ctx)
-    found = ctx.db.execute(_SLOTS, {"key": ctx.number_of("place")}).all()
+    found = ctx.db.execute(SLOTS, {"key": ctx.number_of("place")}).all()
     if not found:
         raise Refused("bad_request")
     held: list[tuple[Cell, ...]] = []
@@ -322,9 +126,7 @@ def slot_page(ctx: Context) -> Page | Redirect:
     return Page(
         "New appointment: slot",
         (
-            Facts(
-                (("Patient", f"{name} ({number})"), ("Session", f"{title}, {date}"), ("Chosen place", found[0][0]))
-            ),
+            Facts((("Patient", f"{name} ({number})"), ("Session", f"{title}, {date}"), ("Chosen place", found[0][0]))),
             Heading("On the session's date"),
             Table(columns, tuple(held), "No slots."),
             Heading("On other dates"),
@@ -391,7 +193,7 @@ def confirm(ctx: Context) -> Page | Redirect:
     made = ctx.db.execute(_BY_FORM, {"form_key": form_key}).scalar()
     if made is not None:
         return Redirect(f"/appointments/{made}?again=1")
-    found = ctx.db.execute(_SLOT, {"key": at}).first()
+    found = ctx.db.execute(SLOT, {"key": at}).first()
     if found is None:
         raise Refused("bad_request")
     place, _, date, start, end, _ = found
@@ -413,5 +215,5 @@ def confirm(ctx: Context) -> Page | Redirect:
             "form_key": form_key,
         },
     )
-    ctx.db.execute(_TAKE, {"key": at})
+    ctx.db.execute(TAKE, {"key": at})
     return Redirect(f"/appointments/{last + 1}?created=1")

@@ -89,9 +89,7 @@ def _grid(stream: Stream, firsts: list[int], dates: tuple[str, str, str]) -> lis
     return grid
 
 
-def _own(
-    stream: Stream, grid: list[tuple[int, str, int]], places: int, target: int
-) -> list[Booking]:
+def _own(stream: Stream, grid: list[tuple[int, str, int]], places: int, target: int) -> list[Booking]:
     """The patient's other appointments: mostly one over the session's start, and sometimes a second one."""
     place = stream.below(places)
     slot = NEAREST if stream.chance(0.85) else stream.pick((0, 1, 6, 7))
@@ -104,9 +102,7 @@ def _own(
     return own
 
 
-def _more(
-    stream: Stream, free: list[int], others: list[int], places: int, target: int, so_far: int
-) -> list[Booking]:
+def _more(stream: Stream, free: list[int], others: list[int], places: int, target: int, so_far: int) -> list[Booking]:
     """Cancelled appointments, whose slots are free, and appointments on the other dates: 13 to 18 in all."""
     more = [
         Booking(target if stream.chance(0.3) else stream.pick(others), slot, False)

@@ -177,9 +177,7 @@ def _sessions(
         start = 600 + 15 * int(draw() * 19)
         end = CLOCK[start + 120 + 30 * int(draw() * 3)]
         by = 2 + int(draw() * (providers - 1))
-        rows.append(
-            Session(number, named[which], by, CALENDAR[day], CLOCK[start], end, place + 1, parking + 1)
-        )
+        rows.append(Session(number, named[which], by, CALENDAR[day], CLOCK[start], end, place + 1, parking + 1))
     return tuple(rows), order.index(0) + 1, order.index(1) + 1
 
 
@@ -205,9 +203,7 @@ def _wishes(
     return stream.shuffle(wishes)
 
 
-def _referrals(
-    stream: Stream, wishes: list[Wish], first: int, number: int, days: Days
-) -> tuple[Row, ...]:
+def _referrals(stream: Stream, wishes: list[Wish], first: int, number: int, days: Days) -> tuple[Row, ...]:
     return tuple(
         (
             key,
@@ -223,9 +219,7 @@ def _referrals(
     )
 
 
-def _appointments(
-    stream: Stream, split: str, book: Diary, wishes: list[Wish], number: int
-) -> tuple[Row, ...]:
+def _appointments(stream: Stream, split: str, book: Diary, wishes: list[Wish], number: int) -> tuple[Row, ...]:
     purposes, draw = pool("purpose", split), stream.random
     by = {wish.booking: (key, wish.purpose) for key, wish in enumerate(wishes, 1)}
     rows = []
@@ -234,9 +228,7 @@ def _appointments(
         referral, purpose = by.get(key) or (None, purposes[int(draw() * len(purposes))])
         start, end = CLOCK[begins], CLOCK[begins + LENGTH]
         status = "booked" if live else "cancelled"
-        rows.append(
-            (key, f"AP-{number + key}", patient, place, slot, day, start, end, purpose, status, referral, "")
-        )
+        rows.append((key, f"AP-{number + key}", patient, place, slot, day, start, end, purpose, status, referral, ""))
     return tuple(rows)
 
 
@@ -258,9 +250,7 @@ def _messages(stream: Stream, case: clinic_words.Case, people: People, days: Day
     return tuple(rows)
 
 
-def _changes(
-    stream: Stream, people: People, sessions: tuple[Session, ...], days: Days
-) -> tuple[Row, ...]:
+def _changes(stream: Stream, people: People, sessions: tuple[Session, ...], days: Days) -> tuple[Row, ...]:
     """What changed before the episode: the provider of two or three sessions."""
     rows: list[Row] = []
     for number, row in enumerate(stream.sample(sessions, 2 + stream.below(2)), 1):
@@ -273,9 +263,7 @@ def _changes(
     return tuple(rows)
 
 
-def _roles(
-    stream: Stream, names: dict[int, str], held: Session, twin: Session, task: dict[str, int]
-) -> Roles:
+def _roles(stream: Stream, names: dict[int, str], held: Session, twin: Session, task: dict[str, int]) -> Roles:
     """The fact is the place of the target session, the detail its parking, the twin the like session's place."""
     listed = ("/sessions", "/sessions/{id}")
 
@@ -293,5 +281,3 @@ def _roles(
         commit=commit(task),
         continuation=continuation(task),
     )
-
-

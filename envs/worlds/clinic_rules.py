@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import bindparam, select
 
 from envos.envs.evidence import Scalar, State, TableState
 from envos.envs.roles import Commit, Consequence, Continuation
+from envos.envs.statements import Statements
 from envos.envs.worlds.clinic_tables import clinic_session, location
 
 Row = Mapping[str, Scalar]
@@ -129,7 +130,7 @@ _PARKING = (
 )
 
 
-def announce(db: Connection, record: str, record_id: int, field: str) -> str:
+def announce(db: Statements, record: str, record_id: int, field: str) -> str:
     """A notice of what has changed in a session, worded from its row as it is now."""
     found = None
     if record == "clinic_session" and field in ("location_id", "parking_id"):

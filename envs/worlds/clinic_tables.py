@@ -26,9 +26,7 @@ location = Table("location", METADATA, _key(), _text("name"), _text("address"), 
 
 provider = Table("provider", METADATA, _key(), _text("name"), _text("role"))
 
-patient = Table(
-    "patient", METADATA, _key(), _text("name"), _text("born"), _text("number"), _text("phone")
-)
+patient = Table("patient", METADATA, _key(), _text("name"), _text("born"), _text("number"), _text("phone"))
 
 clinic_session = Table(
     "clinic_session",

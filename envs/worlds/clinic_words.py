@@ -26,15 +26,15 @@ _OPENINGS = (
     "We owe this patient an appointment. Please arrange it in the portal.",
 )
 _RULES = (
-    "Book at the place where this clinic session is held. Take the nearest compatible slot there: one that is free, is on "
-    "the session's date and overlaps none of the patient's other appointments (cancelled ones do not count), and "
+    "Book at the place where this clinic session is held. Take the nearest compatible slot there: one that is free, "
+    "is on the session's date and overlaps none of the patient's other appointments (cancelled ones do not count), and "
     "that is closest in time to the session's start; of two equally close slots, the earlier.\n"
     "Start from the referral and make exactly one booking. If it has to be corrected, reschedule it; do not cancel it "
     "and book again.\n"
     "Then mark the referral as booked with the reference of the new appointment.\n"
     'Then report what is booked: report(location="...", start="YYYY-MM-DD HH:MM", reference="...").\n'
-    "Change nothing else. Records can change while you work; the sessions page is the authority for where a session is "
-    "held."
+    "Change nothing else. Records can change while you work; the sessions page is the authority for where a session "
+    "is held."
 )
 _CLOSINGS = (
     "Thank you.",
@@ -46,10 +46,10 @@ _CLOSINGS = (
     "The patient has agreed to whatever time this gives.",
 )
 _REQUEST = (
-    "Please book {name} ({number}) for {title} on {date}, referral {referral}, at the place where the session is held and in "
-    "the nearest slot that fits, then mark the referral as booked.",
-    "Could you make the appointment for {name} ({number})? It is referral {referral} for {title} on {date}. Please look up "
-    "where the session is held, take the nearest slot that fits there, and mark the referral.",
+    "Please book {name} ({number}) for {title} on {date}, referral {referral}, at the place where the session is held "
+    "and in the nearest slot that fits, then mark the referral as booked.",
+    "Could you make the appointment for {name} ({number})? It is referral {referral} for {title} on {date}. Please "
+    "look up where the session is held, take the nearest slot that fits there, and mark the referral.",
     "{name} ({number}) is waiting for an appointment: {title}, {date}, referral {referral}. Book where the session is "
     "held, nearest fitting slot, one booking only, and mark the referral as booked afterwards.",
 )

@@ -136,7 +136,7 @@ TAGS = {
         "p",
         "a",
     ),
-    *("ul", "li", "table", "thead", "tbody", "tr", "th", "td", "dl", "div", "dt", "dd", "form", "label", "span"),
+    *("a", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "dl", "div", "dt", "dd", "form", "label", "span"),
     *("input", "select", "option", "fieldset", "legend", "button"),
 }
 ATTRIBUTES = {

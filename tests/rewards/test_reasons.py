@@ -26,7 +26,7 @@ from envos.envs.evidence import (
     Write,
     frame_sha256,
 )
-from envos.rewards.verdict import Verdict, judge, verify
+from envos.rewards.verdict import CODES, Verdict, judge, verify
 
 NORTH = Served("event", 1, "place_id", "North")
 SOUTH = Served("event", 1, "place_id", "South")
@@ -314,9 +314,10 @@ def test_plan_and_world_that_cannot_be_read() -> None:
         assert (verdict.validity, verdict.reasons[0].code) == ("harness_error", code)
 
 
-def test_an_empty_ledger_has_no_start() -> None:
-    verdict = verify(Evidence((), {}, {}))
-    assert (verdict.validity, [reason.code for reason in verdict.reasons]) == ("harness_error", ["no_start"])
+def test_an_empty_ledger_has_no_plan() -> None:
+    verdict = verify(Evidence((), {}, {}, ("the ledger is missing",)))
+    assert verdict.validity == "harness_error"
+    assert [reason.code for reason in verdict.reasons] == ["archive_problem", "plan_unreadable"]
 
 
 def test_no_answer_is_not_a_failure_of_the_agent() -> None:
@@ -392,6 +393,6 @@ def test_every_reason_code_has_a_case() -> None:
     """The codes in the source, and the cases above: neither has one that the other lacks."""
     source = "\n".join(path.read_text() for path in Path(str(envos.rewards.__file__)).parent.glob("*.py"))
     written = set(re.findall(r'(?:Reason|note)\(\s*"([a-z_]+)"', source))
-    written |= set(re.findall(r'self\.code = "([a-z_]+)" if .* else "([a-z_]+)"', source)[0])
+    written |= {*CODES.values(), "term_failed"}
     elsewhere = {"never_exposed", "never_reached", "plan_unreadable", "world_unknown", "no_answer", "term_failed"}
     assert written == HARNESS.keys() | DELIVERY.keys() | TRIGGER.keys() | elsewhere

@@ -102,6 +102,12 @@ def test_an_error_in_a_stage_decides_nothing(name: str, monkeypatch: pytest.Monk
     assert (found.validity, found.reasons[0].code) == ("harness_error", "term_failed")
 
 
+def test_a_world_that_cannot_be_loaded_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict, "load_world", broken)
+    found = verify(good().evidence())
+    assert (found.validity, found.reasons[0].code) == ("harness_error", "world_unknown")
+
+
 def test_an_empty_set_of_invariants_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdict, "invariants", lambda facts: {})
     assert graded(good()).validity == "harness_error"

@@ -1,0 +1,5 @@
+"""`python -m envos` is the command `envos`."""
+
+from envos.cli import main
+
+main()
