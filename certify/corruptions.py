@@ -24,6 +24,7 @@ from envos.envs.evidence import (
 )
 
 HARNESS, TRIGGER, DELIVERY = "harness_error", "trigger_invalid", "delivery_ambiguous"
+_CLASSES = {"late": frozenset({HARNESS, TRIGGER, DELIVERY})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ def undeclared_write(draft: Draft) -> Evidence:
 
 def missing_write(draft: Draft) -> Evidence:
     """The perturbation left one of its operations out."""
-    draft.remove(draft.find(Write, lambda item: item.actor == PERTURBATION and item.table != GUARD)[-1:])
+    draft.remove(draft.find(Write, lambda item: item.actor == PERTURBATION and item.table != GUARD)[1:2])
     return draft.evidence()
 
 
@@ -353,7 +354,7 @@ def reader_problem(draft: Draft) -> Evidence:
 
 
 CORRUPTIONS = tuple(
-    Corruption(make.__name__, frozenset({validity}), make)
+    Corruption(make.__name__, _CLASSES.get(validity, frozenset({validity})), make)
     for validity, makers in (
         (
             HARNESS,
@@ -371,8 +372,8 @@ CORRUPTIONS = tuple(
                 reordered,
                 surplus,
                 fired_unguarded,
-                fired_by_harness,
                 fired_in_redirect,
+                armed_by_redirect,
                 wrong_model,
                 foreign_session,
                 unauthorised,
@@ -390,8 +391,7 @@ CORRUPTIONS = tuple(
             (
                 fired_twice,
                 fired_early,
-                fired_late,
-                armed_by_redirect,
+                fired_by_harness,
                 undeclared_write,
                 missing_write,
                 stale_page,
@@ -399,9 +399,12 @@ CORRUPTIONS = tuple(
             ),
         ),
         (DELIVERY, (notice_undelivered, review_undelivered)),
+        # What a condition promises comes too late as well, and a notice was acknowledged before there was one.
+        ("late", (fired_late,)),
     )
     for make in makers
 ) + tuple(
-    Corruption(f"fault_{kind}", frozenset({kind}), faulty(kind)) for kind in ("infra_failure", "infra_rejected", "harness_error")
+    Corruption(f"fault_{kind}", frozenset({kind}), faulty(kind))
+    for kind in ("infra_failure", "infra_rejected", "harness_error")
 )
 """Every corruption of the records or the states; those of an archive's files are in `archives`."""

@@ -27,6 +27,7 @@ from envos.envs.evidence import (
     Write,
     frame_sha256,
 )
+from envos.envs.perturbation import NEXT, NOW
 from envos.envs.roles import Commit, Continuation
 
 Row = dict[str, Scalar]
@@ -87,9 +88,7 @@ class Draft:
 
     def truth(self) -> State:
         """The state before, and then the perturbation's writes."""
-        return applied(
-            self.pre, [item for item in self.records if type(item) is Write and item.actor == PERTURBATION]
-        )
+        return applied(self.pre, [item for item in self.records if type(item) is Write and item.actor == PERTURBATION])
 
     def find(self, kind: type, holds: Callable[[Any], bool] = lambda record: True) -> list[int]:
         """The places of records of a kind for which something holds."""
@@ -181,10 +180,21 @@ class Draft:
         return self.find(Write, lambda item: item.actor == PERTURBATION) + self.find(Fire)
 
     def move_change(self, place: int, number: int) -> None:
-        """Let the change have happened at another place, inside the request of that number."""
-        moved = [self.records[at]._replace(request=number) for at in self.change()]
-        earlier = sum(at < place for at in self.change())
-        self.remove(self.change())
+        """Let the change have happened at another place, inside the request of that number, at that time."""
+        asked = self.records[place]
+        assert isinstance(asked, Request)  # noqa: S101 - the caller names a request's place
+        opened = datetime.fromisoformat(self.trial.plan.opened)
+        now = (opened + timedelta(minutes=asked.step)).isoformat(" ", "minutes")
+        symbols: dict[Scalar, Scalar] = {NOW: now, NEXT: number + 1}
+        places = self.change()
+        moved = [self.records[at]._replace(request=number) for at in places]
+        for at, (record, planned) in enumerate(zip(moved, (None, *self.trial.plan.operations), strict=False)):
+            columns = {"request": (None, number)} if planned is None else planned.columns
+            if isinstance(record, Write):
+                fixed = {name: (old, symbols.get(new, new)) for name, (old, new) in columns.items()}
+                moved[at] = record._replace(columns={**record.columns, **fixed})
+        earlier = sum(at < place for at in places)
+        self.remove(places)
         self.records[place - earlier : place - earlier] = moved
 
     def bystander(self) -> tuple[int, Row]:

@@ -211,4 +211,3 @@ def mutants(report: Mapping[str, str]) -> tuple[Mutant, ...]:
         for name in sorted(report, key=lambda name: (report[name] not in ("money", "datetime"), name))
     )
     return (*_BASE, *fields)
-

@@ -3,11 +3,15 @@
 Each leaves the environment in the middle of an episode; the next reset clears it.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from urllib.parse import urlencode
 
+from sqlalchemy import text
+
+from envos.certify.log import GUARD
+from envos.certify.tree import Tree
 from envos.certify.trial import Trial, in_world, since
 from envos.envs.action import goto
 from envos.envs.app import Context, Handler, Redirect, Routes
@@ -17,8 +21,8 @@ from envos.envs.evidence import Fault, Fire, Frame, Record, Scalar
 from envos.envs.page import Form, Hidden, Link, Page, Radio, Select
 from envos.envs.roles import World
 
-CRAWLED = 600
-"""Pages that a crawl asks for at most."""
+CRAWLED = 24
+"""URLs of one route that a crawl asks for at most."""
 _PROBE = "/certification-probe"
 
 Answer = Page | Redirect
@@ -73,13 +77,7 @@ def visit(env: EnvOS, snapshot: Snapshot, *urls: str) -> tuple[Record, ...]:
 
 def shown(records: Iterable[Record], cell: tuple[str, int, str]) -> list[str]:
     """The texts of a cell in the observations among these records, each once, in order."""
-    texts = [
-        item.text
-        for record in records
-        if type(record) is Frame
-        for item in record.delivered
-        if item[:3] == cell
-    ]
+    texts = [item.text for record in records if type(record) is Frame for item in record.delivered if item[:3] == cell]
     return list(dict.fromkeys(texts))
 
 
@@ -94,21 +92,30 @@ def opened(trial: Trial) -> Snapshot:
     return trial.env.snapshot()
 
 
-def crawl(env: EnvOS, snapshot: Snapshot, skip: Iterable[str] = ()) -> Mapping[str, Answer | None]:
-    """Every page that links and GET forms lead to, as its handler returned it; each asked for from the snapshot anew.
+def before(trial: Trial, tree: Tree) -> Mapping[str, Answer | None]:
+    """The pages of the application before the first action of a tree's episodes; crawled once."""
+    if tree.pages is None and tree.root.snapshot is not None:
+        tree.pages = crawl(trial.env, tree.root.snapshot)
+    return tree.pages or {}
 
-    `skip` are routes that are left out. A page that was refused is None.
+
+def crawl(env: EnvOS, snapshot: Snapshot) -> Mapping[str, Answer | None]:
+    """The pages that links and GET forms lead to, as their handlers returned them; each asked for from the snapshot anew.
+
+    Every route is reached, with its first URLs in the order of the pages. A page that was refused is None.
     """
-    left_out = set(skip)
+    routes: Counter[str] = Counter()
     answers: list[Answer] = []
     pages: dict[str, Answer | None] = {}
     home = env.world.home
     queue = deque([home, *(link.href for link in env.world.navigation)])
     with in_world(env, observed(env.world, leave=lambda ctx, answer: answers.append(answer))):
-        while queue and len(pages) < CRAWLED:
+        while queue:
             url = queue.popleft()
-            if url in pages or env.world.routes.resolve(url.partition("?")[0])[0] in left_out:
+            route = env.world.routes.resolve(url.partition("?")[0])[0]
+            if url in pages or routes[route] >= CRAWLED:
                 continue
+            routes[route] += 1
             answers.clear()
             visit(env, snapshot, url)
             pages[url] = answers[-1] if answers else None
@@ -179,16 +186,16 @@ def entered(trial: Trial) -> list[tuple[int, int, Scalar]]:
     """
     env, plan = trial.env, trial.plan
     change = next((item for item in plan.operations if item.op == "update" and item.columns), None)
+    guarded, query = text(f"SELECT count(*) FROM {GUARD}"), text("")  # noqa: S608 - a name of ours
+    if change is not None:
+        column = next(iter(change.columns))
+        # The names come from the plan, which the phenomenon made from the world's roles.
+        query = text(f'SELECT "{column}" FROM "{change.table}" WHERE id = :key')  # noqa: S608
     seen: list[tuple[int, int, Scalar]] = []
 
     def enter(ctx: Context) -> None:
-        guard = ctx.db.exec_driver_sql("SELECT count(*) FROM perturbation_guard").scalar_one()
-        cell: Scalar = None
-        if change is not None:
-            column = next(iter(change.columns))
-            # The names come from the plan, which the phenomenon made from the world's roles.
-            query = f'SELECT "{column}" FROM "{change.table}" WHERE id = ?'  # noqa: S608
-            cell = ctx.db.exec_driver_sql(query, (change.key,)).scalar()
+        guard = ctx.db.execute(guarded).scalar()
+        cell = None if change is None else ctx.db.execute(query, {"key": change.key}).scalar()
         seen.append((ctx.number, int(guard), cell))
 
     fork = trial.fork

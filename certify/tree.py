@@ -11,9 +11,11 @@ from typing import Any
 from envos.certify.policies import Policy
 from envos.certify.policies.reading import NotFound
 from envos.certify.rollout import Episode
+from envos.envs.app import Redirect
 from envos.envs.env import EnvOS, Snapshot
 from envos.envs.evidence import Evidence
 from envos.envs.instance import Instance
+from envos.envs.page import Page
 from envos.envs.perturbation import Plan
 
 
@@ -40,6 +42,7 @@ class Tree:
         self.instance: Instance = env.instance
         self.plan: Plan = env.plan
         self.root = Node(observation, env.snapshot())
+        self.pages: Mapping[str, Page | Redirect | None] | None = None
         self._at: Node | None = self.root
 
     def play(self, policy: Policy) -> tuple[Episode, Evidence]:

@@ -4,7 +4,6 @@ The policies run once; every check reads their evidence. Deep trials also hold a
 request that fires.
 """
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from envos.certify.log import Log, read
 from envos.certify.policies import Scripted, policies
 from envos.certify.rollout import Episode
 from envos.certify.tree import Tree
+from envos.envs.database import Database
 from envos.envs.env import EnvOS, Snapshot
 from envos.envs.evidence import Evidence, Record, Scalar, Verifier
 from envos.envs.instance import Instance
@@ -47,7 +47,8 @@ class Fork(NamedTuple):
     url: str
 
 
-class Twin(NamedTuple):
+@dataclass(frozen=True)
+class Twin:
     """What all conditions of an instance share: their plans, and the runs in the control arm, where nothing changes.
 
     `run` is the oracle's. `idle` are the policies that never asked for a page of the form: they see no change and no
@@ -203,16 +204,17 @@ def in_world(env: EnvOS, world: World) -> Iterator[None]:
         env.world = kept
 
 
-def planted(snapshot: Snapshot, table: str, key: int, column: str, value: Scalar) -> Snapshot:
+def planted(world: World, snapshot: Snapshot, table: str, key: int, column: str, value: Scalar) -> Snapshot:
     """A snapshot in which one cell holds another value: nothing journalled it and no record tells."""
-    raw = sqlite3.connect(":memory:", isolation_level=None)
+    database = Database(world.metadata)
     try:
-        raw.deserialize(snapshot.image)
+        database.restore(snapshot.image)
         # The names come from the world's own roles.
-        raw.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE id = ?', (value, key))  # noqa: S608
-        return replace(snapshot, image=raw.serialize())
+        database.raw.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE id = ?', (value, key))  # noqa: S608
+        database.drain()
+        return replace(snapshot, image=database.image())
     finally:
-        raw.close()
+        database.close()
 
 
 def since(env: EnvOS, length: int) -> tuple[Record, ...]:

@@ -83,18 +83,17 @@ class Database:
             isolation_level="AUTOCOMMIT",
         )
         connection = engine.connect()
-        raw = _beneath(connection)
         # Rows are put in, and stored images are read, on a connection of their own.
         self._scratch = scratch = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self._release = finalize(self, _release, connection, engine, scratch)
-        self._open: tuple[Connection, sqlite3.Connection] | None = (connection, raw)
+        self._open: tuple[Connection, sqlite3.Connection] | None = (connection, raw := _beneath(connection))
         for statement in ("foreign_keys = ON", "recursive_triggers = ON", "trusted_schema = ON"):
             raw.execute(f"PRAGMA {statement}")
         self._expire(raw)
         raw.deserialize(template.image)
         self._seen = raw.total_changes
-        for statement in ("foreign_keys = ON", "writable_schema = ON"):
-            scratch.execute(f"PRAGMA {statement}")
+        scratch.execute("PRAGMA foreign_keys = ON")
+        scratch.execute("PRAGMA writable_schema = ON")
         scratch.execute("CREATE TEMP TABLE triggers (type, name, tbl_name, rootpage, sql)")
         scratch.executemany("INSERT INTO temp.triggers VALUES (?, ?, ?, ?, ?)", template.triggers)
 
@@ -252,8 +251,8 @@ class Database:
         Statements stay prepared across it, which is where the speed comes from, and is right for images of one schema.
         After DDL, on either side, they are prepared anew: two schemas may have the same number.
         """
-        now = raw.execute("PRAGMA main.schema_version").fetchone()[0]
         _refuse_cursors(raw)
+        now = raw.execute("PRAGMA main.schema_version").fetchone()[0]
         if not now == _version(image) == self._template.version:
             self._expire(raw)
         raw.deserialize(image)

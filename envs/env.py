@@ -38,7 +38,7 @@ from envos.envs.perturbation import OneShot, Plan
 from envos.envs.roles import Phenomenon, World
 from envos.envs.scenario import Scenario, check_anchor, check_condition
 from envos.envs.spaces import ActionText, AnyText
-from envos.envs.streams import check_split
+from envos.envs.streams import check_seed, check_split
 from envos.errors import UnknownName, UsageError
 
 MEMO_LIMIT = 300
@@ -141,7 +141,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
         `options` may hold condition, anchor, and policy, model and model_resolved (identity for the archive).
         """
         chosen = self._options(options)
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else check_seed(seed))
         instance_seed = int(self.np_random.integers(2**31)) if seed is None else seed
         condition = chosen.get("condition", self.condition)
         if condition == "mixed":
@@ -206,7 +206,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
         self._step += 1
         self._app.step = self._step
         parsed = grammar.parse(action)
-        raw = action if isinstance(action, str) else repr(action)
+        raw = action if isinstance(action, str) else f"<{type(action).__name__}>"
         fault, cut = "", 0
         verb, args = "", tuple[str, ...]()
         if isinstance(parsed, grammar.ActionError):

@@ -97,7 +97,7 @@ def render(page: Page, typed: Typed = NOTHING) -> str:
     if page.navigation:
         links = "</li><li>".join(map(_cell, page.navigation))
         out.append(f'<nav aria-label="Main"><ul><li>{links}</li></ul></nav>')
-    out.append(f"</header>\n<main>")
+    out.append(f"</header>\n<main{inert}>")
     for node in page.body:
         writer.node(node)
     out.append("\n</main></body></html>\n")

@@ -33,6 +33,7 @@ def journal(trace: Trace, evidence: Evidence, world: World) -> tuple[list[Reason
                 if texts[cell] != text:
                     detail = f"request {item.number} served {text!r} for {table} {key} {column}"
                     stale.append(Reason("stale_page", place, detail))
+    trace.replayed = running.state
     if running.state != evidence.post:
         for row in differences(running.state, evidence.post)[:_MOST]:
             found.append(

@@ -17,6 +17,7 @@ from envos.envs.evidence import (
     frame_sha256,
 )
 from envos.envs.perturbation import Plan
+from envos.envs.roles import World
 from envos.rewards.trace import Reason, Trace
 
 ACTORS = ("agent", "harness")
@@ -27,14 +28,16 @@ _ENDS = ("report", "budget", "fault")
 class _Walk:
     """Goes through the records once and notes whatever is out of place."""
 
-    def __init__(self, trace: Trace, plan: Plan) -> None:
+    def __init__(self, trace: Trace, plan: Plan, world: World) -> None:
         self.trace = trace
         self.plan = plan
+        self.resolve = world.routes.resolve
         self.found: list[Reason] = []
         self.requests = self.actions = self.frames = 0
         self.latest: Frame | None = None
         self.answered = -1
-        self.session = ""
+        self.session: str | None = None
+        self.location = ""
         self.pending: list[tuple[int, Write]] = []
         self.place = 0
 
@@ -62,9 +65,19 @@ class _Walk:
             self.note("request_step", f"request {record.number} is of step {record.step}, not {step}")
         if record.actor not in ACTORS:
             self.note("unauthorised_request", f"request {record.number} is of {record.actor!r}")
-        self.session = self.session or record.session
-        if record.session != self.session:
+        if self.session is None:
+            self.session = record.session
+        elif record.session != self.session:
             self.note("foreign_session", f"request {record.number} is of session {record.session!r}")
+        if record.route != self.resolve(record.path)[0]:
+            self.note("route_differs", f"request {record.number} for {record.path!r} went to {record.route!r}")
+        # A redirect is followed at once, and to where it points; nothing else is a redirect.
+        due = self.location.partition("?")[0]
+        if (record.via == "redirect") != bool(due) or (due and record.path != due):
+            self.note("redirect_differs", f"{due!r} is followed by a {record.via} request for {record.path!r}")
+        if (record.status == 303) != bool(record.location):
+            self.note("redirect_differs", f"status {record.status} leads to {record.location!r}")
+        self.location = record.location
         for place, write in self.pending:
             # The perturbation's writes are judged by the trigger rules; nobody else may write but the agent.
             if write.actor != "perturbation" and (write.actor != record.actor or write.actor != "agent"):
@@ -123,7 +136,9 @@ class _Walk:
 
     def report(self, record: Report) -> None:
         last = self.trace.actions[-1][1] if self.trace.actions else None
-        if last is None or last.verb != "report" or record.step != last.step:
+        # It stands between its action and the observation after it.
+        due = self.latest is not None and self.latest.number == self.answered
+        if last is None or last.verb != "report" or not due or not record.step == last.step == self.actions:
             self.note("report_unasked", f"a report stands at step {record.step} without the action")
             return
         reply = grammar.parse(last.raw)
@@ -155,9 +170,9 @@ class _Walk:
         self.pending.clear()
 
 
-def sequence(trace: Trace, plan: Plan) -> list[Reason]:
+def sequence(trace: Trace, plan: Plan, world: World) -> list[Reason]:
     """What is out of place in the trajectory; empty for a whole one."""
-    walk = _Walk(trace, plan)
+    walk = _Walk(trace, plan, world)
     steps: dict[type[Record], Callable[..., None]] = {
         Start: walk.start,
         Request: walk.request,

@@ -43,9 +43,10 @@ class Replay:
         if write.op == "insert":
             if row is not None:
                 return f"{name} {key} is inserted and was there"
-            found = {column: new for column, (_, new) in write.columns.items()} | {"id": key}
+            found = {column: new for column, (_, new) in write.columns.items()}
             rows[key] = tuple(map(found.get, names))
-            return "" if found.keys() == set(names) else f"{name} {key} is inserted with other columns"
+            whole = found.keys() == set(names) and found["id"] == key
+            return "" if whole else f"{name} {key} is inserted with other columns"
         if row is None:
             return f"{name} {key} is written and was not there"
         if write.op not in ("update", "delete"):

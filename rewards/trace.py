@@ -38,7 +38,7 @@ class Trace:
     armed: the first observation with the old value, on a page that the agent asked for. eligible: the first
     request that may fire after it. commits: the agent's insertions into the commit table. looks: every
     delivery of the fact. asked: request number -> request. truth: what the organisation holds true, which is
-    the state before the episode plus the perturbation's writes, never the agent's.
+    the state before the episode plus the perturbation's writes, never the agent's. replayed: all writes.
     """
 
     records: tuple[Record, ...]
@@ -57,6 +57,7 @@ class Trace:
     commits: list[tuple[int, Write]] = field(default_factory=list)
     looks: list[tuple[int, Frame, Delivered]] = field(default_factory=list)
     truth: State = field(default_factory=dict)
+    replayed: State = field(default_factory=dict)
 
     def fired_at(self) -> int:
         """The place of the firing, or -1."""

@@ -44,7 +44,7 @@ def validity(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Vali
     if found:
         return found
     contradictions, stale = journal(trace, evidence, world)
-    wrong = [*problems(evidence), *sequence(trace, plan), *contradictions]
+    wrong = [*problems(evidence), *sequence(trace, plan, world), *contradictions]
     if trace.eligible and not trace.fires:
         place, request = trace.eligible
         wrong.append(Reason("missed_firing", place, f"request {request.number} was to fire and did not"))

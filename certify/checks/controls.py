@@ -1,9 +1,8 @@
 """Family 5: damaged evidence is never counted, and unusual evidence of a good episode is. All deep."""
 
 import json
-import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 
 from envos.certify.checks import Finding, faults, rule
@@ -60,13 +59,12 @@ def damaged(trial: Trial) -> Finding:
         whole = _grade(trial, folder)
         damages: list[tuple[str, Damage]] = [*DAMAGES.items(), *_flips(trial, folder)]
         found: dict[str, list[str]] = {}
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
         for name, damage in damages:
-            copy = Path(root) / "copy"
-            shutil.copytree(folder, copy)
-            damage(copy)
-            if _grade(trial, copy):
+            damage(folder)
+            if _grade(trial, folder):
                 found[name] = ["counted all the same"]
-            shutil.rmtree(copy)
+            _repair(folder, files)
     if not whole:
         found["intact"] = ["an archive that nobody damaged is not counted"]
     return faults(found, {"damages": len(damages), "rejected": len(damages) - len(found)})
@@ -91,7 +89,7 @@ def kept(trial: Trial) -> Finding:
 def archived(trial: Trial, root: Path) -> Path:
     """The oracle's episode, played again into an archive under a folder."""
     archive = Archive(trial.env, root)
-    play(archive, trial.best.scripted.policy, trial.seed, {**trial.options, "policy": trial.oracle})
+    play(archive, trial.best.scripted.policy, trial.seed, dict(trial.options))
     if archive.folder is None:
         raise EvidenceError("nothing was archived")
     return archive.folder
@@ -103,6 +101,15 @@ def _grade(trial: Trial, folder: Path) -> bool:
         return bool(trial.verifier(read_archive(folder)).info()["counted"])
     except EvidenceError:
         return False
+
+
+def _repair(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Put every file back as it was, and take away what was added."""
+    for path in folder.iterdir():
+        if path.name not in files:
+            path.unlink()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
 
 
 Damage = Callable[[Path], None]

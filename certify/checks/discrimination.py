@@ -87,6 +87,7 @@ def blindly(actions: Iterable[str]) -> Policy:
     fixed = tuple(actions)
 
     def act(observation: Observation) -> Steps:
-        yield from fixed
+        for action in fixed:
+            yield action
 
     return act

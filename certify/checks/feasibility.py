@@ -58,9 +58,7 @@ def answer(trial: Trial) -> Finding:
     truth = _truth(trial)
     right = world.answer(truth, task)
     turned = world.answer(_turned(truth), task)
-    found = [
-        {name: new for name, (_, new) in write.columns.items()} for _, write in trial.best.log.commits
-    ]
+    found = [{name: new for name, (_, new) in write.columns.items()} for _, write in trial.best.log.commits]
     agreed = [row for row in found if all(row.get(name) == value for name, value in right.items())]
     passed = bool(right) and right == turned and len(agreed) == 1
     return Finding(passed, {"answer": dict(right)}, None if passed else {"turned": dict(turned), "committed": found})
@@ -103,9 +101,7 @@ def _truth(trial: Trial) -> State:
 
 def _turned(state: State) -> State:
     """The same state with the rows of each table in the opposite order."""
-    return {
-        name: TableState(table.columns, dict(reversed(list(table.rows.items())))) for name, table in state.items()
-    }
+    return {name: TableState(table.columns, dict(reversed(list(table.rows.items())))) for name, table in state.items()}
 
 
 @rule(

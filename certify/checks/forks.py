@@ -5,6 +5,7 @@ from dataclasses import replace
 from envos.certify.checks import Finding, rule
 from envos.certify.checks.trigger import FAMILY
 from envos.certify.probes import (
+    before,
     clipped,
     crawl,
     entered,
@@ -124,9 +125,11 @@ def from_row(trial: Trial) -> Finding:
     env, plan, fork = trial.env, trial.plan, trial.fork
     used = {plan.arm_text, plan.new_text}
     value, text = next(item for item in trial.fact.alternatives if item[1] not in used)
-    snapshot = planted(fork.after, *plan.arm[:2], plan.arm[2], value)
+    snapshot = planted(trial.world, fork.after, *plan.arm, value)
     urls = trial.surfaces()
-    review = next((frame.url for _, frame in trial.best.log.frames if _route(trial, frame.url) == plan.review_route), "")
+    review = next(
+        (frame.url for _, frame in trial.best.log.frames if _route(trial, frame.url) == plan.review_route), ""
+    )
     if plan.review == "value":
         urls.append(review)
     pages = {url: shown(visit(env, snapshot, url), plan.arm) for url in urls}
@@ -134,7 +137,7 @@ def from_row(trial: Trial) -> Finding:
     if plan.announced:
         change = next(item for item in plan.operations if item.op == "update" and item.columns)
         column = next(iter(change.columns))
-        told = planted(fork.after, change.table, change.key, column, value)
+        told = planted(trial.world, fork.after, change.table, change.key, column, value)
         said = notices(visit(env, told, env.world.home))
         if not said or text not in said[0]:
             wrong.append(f"notice: {said[:1]}")
@@ -189,14 +192,12 @@ def side_channel(trial: Trial) -> Finding | None:
 
     The review step is left out: what it discloses is the condition.
     """
-    env, skip = trial.env, (trial.plan.review_route,)
-    mine = crawl(env, opened(trial), skip)
-    still = trial.twin.run.evidence.start.identity["condition"]
-    if still == trial.condition:
+    if trial.twin.tree is trial.tree:
         return None
-    env.reset(seed=trial.seed, options={"condition": still, "anchor": trial.anchor})
-    other = crawl(env, env.snapshot(), skip)
-    differing = [url for url in mine.keys() | other.keys() if mine.get(url) != other.get(url)]
+    mine, other = before(trial, trial.tree), before(trial, trial.twin.tree)
+    resolve, review = trial.world.routes.resolve, trial.plan.review_route
+    urls = [url for url in mine.keys() | other.keys() if resolve(url.partition("?")[0])[0] != review]
+    differing = [url for url in urls if mine.get(url) != other.get(url)]
     return Finding(not differing, {"pages": len(mine)}, sorted(differing)[:_LISTED] or None)
 
 
@@ -212,8 +213,8 @@ def leaks(trial: Trial) -> Finding:
     words = (trial.instance.canary, "perturbation", "canary")
     found: list[str] = []
     count = 0
-    for snapshot in (opened(trial), trial.fork.after):
-        for url, page in crawl(trial.env, snapshot).items():
+    for pages in (before(trial, trial.tree), crawl(trial.env, trial.fork.after)):
+        for url, page in pages.items():
             count += 1
             text = repr(page)
             found += [f"{url}: {word}" for word in words if word in text]

@@ -81,7 +81,9 @@ def complete(trial: Trial) -> Finding:
     """The names of the invariants in each counted verdict."""
     wanted = terms(trial)
     found = {
-        name: [] if tuple(run.episode.verdict["invariants"]) == wanted else [str(list(run.episode.verdict["invariants"]))]
+        name: []
+        if tuple(run.episode.verdict["invariants"]) == wanted
+        else [str(list(run.episode.verdict["invariants"]))]
         for name, run in _graded(trial).items()
     }
     return faults(found, {"invariants": list(wanted)})

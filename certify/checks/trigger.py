@@ -175,7 +175,10 @@ def _agreement(trial: Trial) -> Iterator[str]:
     plan, world = trial.plan, trial.world
     change = next((item for item in plan.operations if item.op == "update" and item.columns), None)
     pre = trial.best.evidence.pre
-    if _cell(pre, *plan.arm) is None or world.display(pre, plan.arm[0], plan.arm[2], _cell(pre, *plan.arm)) != plan.arm_text:
+    if (
+        _cell(pre, *plan.arm) is None
+        or world.display(pre, plan.arm[0], plan.arm[2], _cell(pre, *plan.arm)) != plan.arm_text
+    ):
         yield f"the fact is not {plan.arm_text!r} before the change"
     if change is None:
         if plan.new_text != plan.arm_text:
@@ -265,7 +268,9 @@ def receipts(trial: Trial) -> Finding:
     if commit is not None:
         row = {name: new for name, (_, new) in commit[1].columns.items()}
         texts = [text for text in trial.world.describe(trial.best.evidence.post, row).values() if text]
-        pages = (place for place, frame in log.frames if place > commit[0] and any(text in frame.page for text in texts))
+        pages = (
+            place for place, frame in log.frames if place > commit[0] and any(text in frame.page for text in texts)
+        )
         seen = next(pages, None)
     places = {
         "armed": log.armed[0] if log.armed else None,
@@ -275,7 +280,9 @@ def receipts(trial: Trial) -> Finding:
     }
     order = [place for place in places.values() if place is not None]
     passed = len(order) == len(places) and order == sorted(order)
-    new = [frame.number for place, frame in log.frames if _between(log, place) and trial.plan.new_text in log.shows(frame)]
+    new = [
+        frame.number for place, frame in log.frames if _between(log, place) and trial.plan.new_text in log.shows(frame)
+    ]
     if passed and trial.line.changes == "fact" and not new:
         return Finding(False, places, "the new value was never handed over between the change and the commit")
     return Finding(passed, places)

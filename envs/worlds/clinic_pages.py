@@ -233,7 +233,7 @@ def edit_session(ctx: Context) -> Page | Redirect:
     if found is None:
         raise Refused("not_found")
     place, parking = chosen(ctx, "place") or found[1], chosen(ctx, "parking") or found[2]
-    names = dict(ctx.db.execute(PLACES).tuples().all())
+    names = dict(ctx.db.execute(PLACES).all())
     if place not in names or parking not in names:
         raise Refused("bad_request")
     changes = [

@@ -40,7 +40,7 @@ _PATIENT_REFERRALS = (
     .where(referral.c.patient_id == KEY)
     .order_by(referral.c.reference)
 )
-_PHONE = update(patient).where(patient.c.id == KEY).values(phone=bindparam("number"))
+_PHONE = update(patient).where(patient.c.id == KEY).values(phone=bindparam("dialled"))
 _REFERRALS = (
     select(
         referral.c.id,
@@ -137,7 +137,7 @@ def change_phone(ctx: Context) -> Page | Redirect:
     number = ctx.params.get("phone", "")
     if not any(char.isdecimal() for char in number) or len(number) > PHONE_LIMIT:
         raise Refused("bad_phone")
-    ctx.db.execute(_PHONE, {"key": ctx.key, "number": number})
+    ctx.db.execute(_PHONE, {"key": ctx.key, "dialled": number})
     return Redirect(f"/patients/{ctx.key}?changed=1")
 
 

@@ -1,6 +1,7 @@
 """The rules of the clinic: what the right booking is, decided from rows alone, and how values are worded."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 
 from sqlalchemy import bindparam, select
 
@@ -10,6 +11,7 @@ from envos.envs.statements import Statements
 from envos.envs.worlds.clinic_tables import clinic_session, location
 
 Row = Mapping[str, Scalar]
+_NONE = TableState((), {})
 
 SOURCE = "Check the session record"
 """The review step's link to the session."""
@@ -52,41 +54,41 @@ def answer(state: State, task: Row) -> dict[str, Scalar]:
     held = _row(state, "clinic_session", task["session"])
     if held is None:
         return {}
-    place, date, start = held["location_id"], held["date"], minutes(str(held["start"]))
+    place, date, start = held["location_id"], held["date"], minutes(held["start"])
     taken = [
-        (str(row["start"]), str(row["end"]))
-        for row in _rows(state, "appointment")
-        if row["patient_id"] == patient and row["date"] == date and row["status"] == "booked"
+        (since, until)
+        for who, day, status, since, until in _columns(
+            state, "appointment", "patient_id", "date", "status", "start", "end"
+        )
+        if who == patient and day == date and status == "booked"
     ]
-    best: tuple[int, str] | None = None
-    found: Row = {}
-    for row in _rows(state, "slot"):
-        if row["location_id"] != place or row["date"] != date or row["status"] != "free":
-            continue
-        begins, ends = str(row["start"]), str(row["end"])
-        if any(begins < until and since < ends for since, until in taken):
-            continue
-        rank = abs(minutes(begins) - start), begins
-        if best is None or rank < best:
-            best, found = rank, row
-    if best is None:
+    fitting = [
+        (abs(minutes(begins) - start), str(begins), key, begins, ends)
+        for key, where, day, status, begins, ends in _columns(
+            state, "slot", "id", "location_id", "date", "status", "start", "end"
+        )
+        if where == place
+        and day == date
+        and status == "free"
+        and not any(str(begins) < str(until) and str(since) < str(ends) for since, until in taken)
+    ]
+    if not fitting:
         return {}
+    _, _, slot, begins, ends = min(fitting, key=itemgetter(0, 1))
     return {
         "patient_id": patient,
         "location_id": place,
-        "slot_id": found["id"],
+        "slot_id": slot,
         "date": date,
-        "start": found["start"],
-        "end": found["end"],
+        "start": begins,
+        "end": ends,
     }
 
 
-def minutes(clock: str) -> int:
-    """Minutes since midnight of "09:40"; a text that is no time is far from every time."""
-    hours, _, rest = clock.partition(":")
-    if hours.isdecimal() and rest.isdecimal():
-        return 60 * int(hours) + int(rest)
-    return 1_000_000
+def minutes(clock: Scalar) -> int:
+    """Minutes since midnight of "09:40"; what is no time is far from every time."""
+    hours, _, rest = str(clock).partition(":")
+    return 60 * int(hours) + int(rest) if hours.isdecimal() and rest.isdecimal() else 1_000_000
 
 
 def describe(state: State, row: Row) -> dict[str, str]:
@@ -107,15 +109,15 @@ def display(state: State, table: str, column: str, value: Scalar) -> str:
 
 
 def _row(state: State, table: str, key: Scalar) -> Row | None:
-    columns, rows = state.get(table, TableState((), {}))
+    columns, rows = state.get(table, _NONE)
     found = rows.get(key) if isinstance(key, int) else None
     return None if found is None else dict(zip(columns, found, strict=True))
 
 
-def _rows(state: State, table: str) -> Iterator[Row]:
-    columns, rows = state.get(table, TableState((), {}))
-    for row in rows.values():
-        yield dict(zip(columns, row, strict=True))
+def _columns(state: State, table: str, *names: str) -> Iterable[tuple[Scalar, ...]]:
+    """These columns of all rows of a table."""
+    columns, rows = state.get(table, _NONE)
+    return map(itemgetter(*map(columns.index, names)), rows.values()) if rows else ()
 
 
 _PLACE = (

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from envos.errors import CertificateError, DatabaseError, EnvOSError
 
-FAILED, BAD_INPUT, INTERNAL, STOPPED = 1, 2, 3, 130
+FAILED, BAD_INPUT, INTERNAL, STOPPED, UNREAD = 1, 2, 3, 130, 141
 _TRACEBACK = "--traceback"
 
 
@@ -34,39 +34,41 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run a command and exit; without `standalone_mode`, return or raise as Typer does."""
-        given = list(sys.argv[1:] if args is None else args)
-        shown = _TRACEBACK in given
-        given = [word for word in given if word != _TRACEBACK]
-
-        def call() -> Any:
-            return super(Commands, self).main(given, prog_name, complete_var, False, windows_expand_args, **extra)
-
         if not standalone_mode:
-            return call()
-        sys.exit(guarded(call, shown))
+            return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        given = list(sys.argv[1:] if args is None else args)
+        rest = [word for word in given if word != _TRACEBACK]
+
+        def call() -> None:
+            with self.make_context(prog_name or "envos", rest, **extra) as context:
+                self.invoke(context)
+
+        sys.exit(guarded(call, _TRACEBACK in given))
 
 
-def guarded(call: Callable[[], Any], shown: bool = False) -> int:
+def guarded(call: Callable[[], None], shown: bool = False) -> int:
     """The exit code of a call; an error is said in one line on stderr, with its traceback where `shown`."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A terminal that cannot show a name shows its escape.
+            # A terminal that cannot show a name shows its escape, and what is typed need not be UTF-8.
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = call()
+        call()
         sys.stdout.flush()
-        return _said("stopped") if code == STOPPED else code if isinstance(code, int) else 0
+    except typer.Exit as done:
+        return done.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        return _said("stopped")
+        return _said("stopped", STOPPED)
     except BrokenPipeError:
-        # The reader has gone (`envos list | head -1`): not an error, and nothing is left to say.
+        # The reader has gone (`envos list | head -1`): nothing is left to say, not even by the flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return UNREAD
     except Exception as error:  # noqa: BLE001 - whatever it is, a person gets one line
         if shown:
             traceback.print_exc()
         code, text = described(error)
         return _said(text, code)
+    return 0
 
 
 def described(error: Exception) -> tuple[int, str]:
@@ -84,7 +86,7 @@ def described(error: Exception) -> tuple[int, str]:
     return INTERNAL, f"internal error: {type(error).__name__}: {error} ({_TRACEBACK} shows where)"
 
 
-def _said(text: str, code: int = STOPPED) -> int:
+def _said(text: str, code: int) -> int:
     print(f"envos: {' '.join(text.split())}", file=sys.stderr)
     return code
 
@@ -105,7 +107,7 @@ Seeds = Annotated[str, typer.Option(metavar="A:B", help="Seeds A to B-1; a singl
 Split = Annotated[str, typer.Option(metavar="SPLIT", help="train, validation or test.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, and nothing else.")]
 Conditions = Annotated[list[str], typer.Option(metavar="CONDITION", help="A condition; repeatable; 'all' is each.")]
-Workers = Annotated[int, typer.Option(min=0, help="Processes to use; 0 is one for each core.", show_default="all cores")]
+Workers = Annotated[int, typer.Option(metavar="N", help="Processes to use; 0 is one for each core.")]
 
 
 def _version(wanted: bool) -> None:
@@ -120,7 +122,9 @@ def _version(wanted: bool) -> None:
 def envos(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
-    traceback: Annotated[bool, typer.Option(_TRACEBACK, help="With an error, show where; anywhere on the line.")] = False,
+    traceback: Annotated[
+        bool, typer.Option(_TRACEBACK, help="With an error, show where; anywhere on the line.")
+    ] = False,
 ) -> None:
     """Environments of enterprise software that changes while an agent works in it."""
     # Worker processes inherit it: with more than one thread, small arrays cost more in hand-over than in work.
@@ -134,7 +138,7 @@ def _finish(code: int) -> None:
         raise typer.Exit(code)
 
 
-@app.command("list")
+@app.command("list", short_help="The environments there are.")
 def list_(as_json: Json = False) -> None:
     """List the environments: id, world, phenomenon, conditions, budget."""
     from envos.cli_show import show_all
@@ -142,10 +146,10 @@ def list_(as_json: Json = False) -> None:
     show_all(as_json)
 
 
-@app.command()
+@app.command(short_help="What an environment is, with an example page.")
 def show(
     environment: Environment,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the example instance.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the example instance.")] = 0,
     split: Split = "train",
     as_json: Json = False,
 ) -> None:
@@ -155,11 +159,11 @@ def show(
     show_one(environment, split, seed, as_json)
 
 
-@app.command()
+@app.command(short_help="Play scripted policies in paired arms.")
 def run(
     environment: Environment,
     policy: Annotated[list[str], typer.Option(metavar="POLICY", help="A scripted policy; repeatable; 'all' is each.")],
-    condition: Conditions,
+    condition: Conditions = ["all"],  # noqa: B006 - Typer copies it
     seeds: Seeds = "0:10",
     split: Split = "train",
     anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
@@ -175,7 +179,7 @@ def run(
     run_block(Block.checked(environment, policy, condition, seeds, split, anchor), out, certificate, as_json)
 
 
-@app.command()
+@app.command(short_help="Admit instances: change, task and grader.")
 def certify(
     environment: Environment,
     seeds: Seeds = "0:10",
@@ -195,7 +199,7 @@ def certify(
     _finish(certify_seeds(environment, split, seeds, condition, anchor, out, workers, as_json))
 
 
-@app.command()
+@app.command(short_help="Derive archived verdicts again.")
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of archives, or one archive.")],
     as_json: Json = False,
@@ -209,10 +213,10 @@ def verify(
     _finish(verify_folder(folder, as_json))
 
 
-@app.command()
+@app.command(short_help="Play an episode yourself.")
 def play(
     environment: Environment,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the instance.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the instance.")] = 0,
     condition: Annotated[str, typer.Option(metavar="CONDITION", help="A condition; 'mixed' draws one.")] = "mixed",
     split: Split = "train",
     anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
@@ -225,11 +229,11 @@ def play(
     play_episode(environment, split, seed, condition, anchor, out, as_json)
 
 
-@app.command()
+@app.command(short_help="The whole idea in one run.")
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Certificate and archives; an earlier demo's are replaced.")] = Path(
-        "demo-out"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Certificate and archives; an earlier demo's are replaced.")
+    ] = Path("demo-out"),
     workers: Workers = 0,
     as_json: Json = False,
 ) -> None:

@@ -10,6 +10,7 @@ from envos.errors import UnknownName, UsageError
 
 _SEEDS = re.compile(r"([0-9]{1,30})(?::([0-9]{1,30}))?")
 _MOST = 10_000_000
+_PROCESSES = 256
 
 
 def seed_range(text: str) -> range:
@@ -56,7 +57,9 @@ def new_file(path: Path) -> Path:
 
 
 def worker_count(given: int) -> int:
-    """The number of processes: as given, or one for each core that this process may use."""
+    """The number of processes: as given, or one for each core that this process may use. Raises UsageError."""
+    if not 0 <= given <= _PROCESSES:
+        raise UsageError(f"--workers is a number from 0 (one for each core) to {_PROCESSES}; got {given}")
     if given:
         return given
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

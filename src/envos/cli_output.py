@@ -63,6 +63,11 @@ def number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def plain(text: str) -> str:
+    """A text as one line, with everything unprintable replaced: it may come from a file that somebody changed."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def judged(passed: bool) -> Text:
     """The word for a check's result."""
     return Text("passed", "green") if passed else Text("failed", "bold red")

@@ -1,5 +1,6 @@
 """`envos run`: scripted policies in paired arms, each on the same seeds in every condition."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ class Outcome(NamedTuple):
 class Cell:
     """How one policy fared under one condition.
 
-    Rates and means are over the counted episodes, None without any; `validity` counts the classes.
+    Rates and means are over the counted episodes, None without any; `validity` counts the classes of all episodes, and
+    `uncounted` of those without an outcome.
     """
 
     policy: str
@@ -93,6 +95,7 @@ class Cell:
     mean_fraction: float | None
     mean_actions: float | None
     validity: Mapping[str, int]
+    uncounted: Mapping[str, int]
     signatures: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
@@ -141,9 +144,15 @@ def _cell(policy: str, condition: str, outcomes: Sequence[Outcome]) -> Cell:
         mean([float(item.verdict["endpoint"]) for item in counted]),
         mean([item.verdict["fraction"] for item in counted]),
         mean([item.actions for item in counted]),
-        dict(sorted(Counter(item.verdict["validity"] for item in outcomes).items())),
-        dict(sorted(Counter(name for item in outcomes for name in item.verdict["signatures"]).items())),
+        tally(item.verdict["validity"] for item in outcomes),
+        tally(item.verdict["validity"] for item in outcomes if not item.verdict["counted"]),
+        tally(name for item in outcomes for name in item.verdict["signatures"]),
     )
+
+
+def tally(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, by name."""
+    return dict(sorted(Counter(names).items()))
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -185,7 +194,7 @@ def stopped(out: Path | None) -> None:
     """Say what is left of a block that was stopped."""
     if out is not None:
         # The one that was cut off has no manifest, and so can never pass for a success.
-        console().print(f"Archives written so far stay in {out}; the last one may be cut off", soft_wrap=True)
+        console(sys.stderr).print(f"Archives written so far stay in {out}; the last one may be cut off", soft_wrap=True)
 
 
 def block_json(block: Block) -> dict[str, Any]:
@@ -220,12 +229,7 @@ def results(block: Block, found: Sequence[Cell]) -> Table:
             share(cell.endpoint_rate),
             number(cell.mean_fraction),
             number(cell.mean_actions, 1),
-            uncounted(cell.validity),
+            ", ".join(f"{count} {name}" for name, count in cell.uncounted.items()),
         )
         before = cell.policy
     return shown
-
-
-def uncounted(validity: Mapping[str, int]) -> str:
-    """The classes of what is not counted, with how many there are."""
-    return ", ".join(f"{count} {name}" for name, count in validity.items() if name != "counted")

@@ -3,7 +3,7 @@
 import gc
 import sqlite3
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -26,9 +26,10 @@ from sqlalchemy import (
 )
 
 from envos.envs import database as module
-from envos.envs.database import EVALUATOR_TABLES, Database
+from envos.envs.database import EVALUATOR_TABLES, JOURNAL, Database
 from envos.envs.evidence import Scalar, TableState, Write, state_from_json, state_json
 from envos.errors import DatabaseError, UsageError
+from envos.rewards.statediff import replay
 
 metadata = MetaData()
 # Declared child first: the order of insertion must come from the foreign keys.
@@ -77,9 +78,14 @@ def db() -> Iterator[Database]:
     database.close()
 
 
-def cascade(db: Database) -> list[Any]:
+def places(db: Database) -> list[Any]:
     """All places by raw SQL."""
     return db.raw.execute("SELECT id, name, rooms FROM place ORDER BY id").fetchall()
+
+
+def fail(problem: type[BaseException]) -> None:
+    """Raise it."""
+    raise problem
 
 
 # Loading
@@ -95,7 +101,7 @@ def test_load_fills_every_table_and_journals_nothing(db: Database) -> None:
 def test_load_replaces_what_was_there(db: Database) -> None:
     db.raw.execute("INSERT INTO place VALUES (3, 'Mill', 1)")
     db.load({"place": [(9, "Quay", 1)]}, "canary-8a")
-    assert cascade(db) == [(9, "Quay", 1)]
+    assert places(db) == [(9, "Quay", 1)]
     assert db.state()["canary"].rows == {1: (1, "canary-8a")}
     assert db.state()["booking"].rows == {}
     assert db.drain() == []
@@ -161,7 +167,7 @@ def test_tables_without_an_integer_id_are_refused(columns: list[Any], message: s
 
 
 def test_the_names_of_the_evaluators_tables_are_taken() -> None:
-    for name in EVALUATOR_TABLES:
+    for name in (*EVALUATOR_TABLES, JOURNAL):
         wrong = MetaData()
         Table(name, wrong, Column("id", Integer, primary_key=True))
         with pytest.raises(UsageError, match=f"table '{name}' has the name of an evaluator's table"):
@@ -220,13 +226,35 @@ def test_one_statement_that_writes_many_rows_is_many_writes(db: Database) -> Non
 
 def test_what_sqlite_deletes_by_itself_is_journalled(db: Database) -> None:
     db.raw.execute("REPLACE INTO place VALUES (2, 'Riverside', 5)")  # takes the id of one row and the name of another
-    assert [(write.op, write.table, write.key) for write in db.drain()] == [
-        ("delete", "place", 2),
-        ("delete", "place", 1),
+    writes = db.drain()
+    assert sorted((write.op, write.table, write.key) for write in writes) == [
         ("delete", "booking", 11),
         ("delete", "booking", 12),
+        ("delete", "place", 1),
+        ("delete", "place", 2),
         ("insert", "place", 2),
-    ] or db.state()["place"].rows == {2: (2, "Riverside", 5)}
+    ]
+    assert writes[-1].columns == {"id": (None, 2), "name": (None, "Riverside"), "rooms": (None, 5)}
+    assert db.state()["place"].rows == {2: (2, "Riverside", 5)}
+
+
+def test_a_statement_that_fails_halfway_leaves_no_journal(db: Database) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        db.raw.execute("UPDATE place SET name = 'Harbour'")  # the first row would do, the second is in its way
+    assert db.drain() == []
+    db.raw.execute("INSERT OR IGNORE INTO place VALUES (1, 'Mill', 0), (3, 'Mill', 0)")
+    assert [(write.op, write.key) for write in db.drain()] == [("insert", 3)]
+
+
+def test_handlers_do_not_notice_the_journal(db: Database) -> None:
+    first = db.connection.execute(insert(place).values(name="Mill"))
+    second = db.connection.execute(insert(place).values(name="Quay"))
+    assert (first.inserted_primary_key, second.inserted_primary_key) == ((3,), (4,))
+    assert db.raw.execute("INSERT INTO booking VALUES (4, NULL, 'x')").lastrowid == 13
+    assert db.connection.execute(update(place).where(place.c.id > 2).values(rooms=1)).rowcount == 2
+    assert db.connection.execute(delete(place).where(place.c.id == 99)).rowcount == 0
+    assert db.raw.execute("DELETE FROM place WHERE id = 3 RETURNING name").fetchall() == [("Mill",)]
+    assert len(db.drain()) == 6
 
 
 def test_the_deleted_half_of_a_replace_is_journalled_after_an_image_was_put_in(db: Database) -> None:
@@ -296,7 +324,7 @@ def test_the_type_of_a_value_is_part_of_it(db: Database) -> None:
 
 
 def test_a_drain_without_writes_runs_no_statement(db: Database) -> None:
-    cascade(db)
+    places(db)
     seen: list[str] = []
     db.raw.set_trace_callback(seen.append)
     assert db.drain() == []
@@ -307,12 +335,31 @@ def test_a_drain_without_writes_runs_no_statement(db: Database) -> None:
 
 
 def test_the_journal_outlives_every_change_of_image(db: Database) -> None:
+    """TEMP triggers fail this: other allocations keep them from hitting the place of the schema that was freed."""
     image = db.image()
-    for _ in range(3):
+    others = []
+    for number in range(5):
         db.load(ROWS, "canary-7f")
+        others.append(Database(metadata))
+        # A statement text of its own each time, so that it is prepared, and finds its triggers, now.
+        db.raw.execute(f"UPDATE place SET rooms = {number + 50} WHERE id = 1")  # noqa: S608
+        assert [write.columns for write in db.drain()] == [{"rooms": (3, number + 50)}]
         db.restore(image)
-        db.raw.execute("UPDATE place SET rooms = 1 WHERE id = 1")
-        assert [write.columns for write in db.drain()] == [{"rooms": (3, 1)}]
+        others.append(Database(metadata))
+        db.raw.execute(f"UPDATE place SET rooms = {number + 60} WHERE id = 1")  # noqa: S608
+        assert [write.columns for write in db.drain()] == [{"rooms": (3, number + 60)}]
+    for other in others:
+        other.close()
+
+
+def test_a_loaded_database_is_sound_and_has_the_schema_of_a_fresh_one(db: Database) -> None:
+    fresh = Database(metadata)
+    schema = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    assert db.raw.execute(schema).fetchall() == fresh.raw.execute(schema).fetchall()
+    assert len(db.raw.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchall()) == 3 * len(LOADED)
+    assert db.raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert db.raw.execute("PRAGMA foreign_key_check").fetchall() == []
+    fresh.close()
 
 
 # Transactions
@@ -322,22 +369,21 @@ def test_a_transaction_stands_as_a_whole(db: Database) -> None:
     with db.transaction():
         db.connection.execute(update(place).where(place.c.id == 1).values(rooms=7))
         db.raw.execute("INSERT INTO booking VALUES (1, 13, 'new')")
-        assert db.raw.in_transaction
     assert not db.raw.in_transaction
-    assert cascade(db)[0] == (1, "Riverside", 7)
+    assert places(db)[0] == (1, "Riverside", 7)
     assert [write.op for write in db.drain()] == ["update", "insert"]
 
 
 @pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt, GeneratorExit])
 def test_an_exception_undoes_the_writes_and_their_journal(db: Database, problem: type[BaseException]) -> None:
     db.raw.execute("UPDATE place SET rooms = 1 WHERE id = 2")
-    with pytest.raises(problem), db.transaction():
+    with pytest.raises(problem), db.transaction():  # noqa: PT012
         db.connection.execute(update(place).where(place.c.id == 1).values(rooms=7))
         db.raw.execute("INSERT INTO perturbation_guard VALUES (1, 5)")
-        raise problem
+        fail(problem)
     assert not db.raw.in_transaction
     assert [write.columns for write in db.drain()] == [{"rooms": (4, 1)}]
-    assert cascade(db) == [(1, "Riverside", 3), (2, "Harbour", 1)]
+    assert places(db) == [(1, "Riverside", 3), (2, "Harbour", 1)]
     assert db.state()["perturbation_guard"].rows == {}
     with db.transaction():
         db.raw.execute("DELETE FROM booking WHERE id = 11")
@@ -345,7 +391,7 @@ def test_an_exception_undoes_the_writes_and_their_journal(db: Database, problem:
 
 
 def test_a_refused_statement_undoes_the_transaction_around_it(db: Database) -> None:
-    with pytest.raises(exc.IntegrityError, match="UNIQUE"), db.transaction():
+    with pytest.raises(exc.IntegrityError, match="UNIQUE"), db.transaction():  # noqa: PT012
         db.connection.execute(update(place).where(place.c.id == 1).values(rooms=7))
         db.connection.execute(insert(place).values(id=3, name="Harbour"))
     assert db.state() == LOADED
@@ -353,7 +399,7 @@ def test_a_refused_statement_undoes_the_transaction_around_it(db: Database) -> N
 
 
 def test_a_commit_that_is_refused_undoes_the_transaction(db: Database) -> None:
-    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"), db.transaction():
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"), db.transaction():  # noqa: PT012
         db.raw.execute("PRAGMA defer_foreign_keys = ON")
         db.raw.execute("INSERT INTO booking VALUES (77, 13, 'nowhere')")
     assert not db.raw.in_transaction
@@ -362,12 +408,11 @@ def test_a_commit_that_is_refused_undoes_the_transaction(db: Database) -> None:
 
 
 def test_transactions_do_not_nest_and_end_at_the_end_of_their_block(db: Database) -> None:
-    with pytest.raises(DatabaseError, match="a transaction is open: end it first"), db.transaction():
+    with pytest.raises(DatabaseError, match="a transaction is open: end it first"), db.transaction():  # noqa: PT012
         db.raw.execute("UPDATE place SET rooms = 7")
-        with db.transaction():
-            pass
+        db.transaction().__enter__()
     assert db.state() == LOADED
-    with pytest.raises(DatabaseError, match="ended inside its own block"), db.transaction():
+    with pytest.raises(DatabaseError, match="ended inside its own block"), db.transaction():  # noqa: PT012
         db.connection.execute(select(place.c.id)).all()
         db.connection.commit()
 
@@ -409,6 +454,18 @@ def test_restore_goes_back_and_forgets_what_was_not_drained(db: Database) -> Non
     assert db.connection.execute(select(booking.c.id)).all() == []
 
 
+def test_an_image_holds_no_journal(db: Database) -> None:
+    db.raw.execute("UPDATE place SET rooms = 7 WHERE id = 1")
+    image = db.image()
+    assert [write.columns for write in db.drain()] == [{"rooms": (3, 7)}]  # taking an image loses nothing
+    db.raw.execute("UPDATE place SET rooms = 8 WHERE id = 1")
+    db.image()
+    db.restore(image)
+    assert db.drain() == []
+    assert db.raw.execute(f"SELECT count(*) FROM {JOURNAL}").fetchone() == (0,)  # noqa: S608
+    assert places(db)[0] == (1, "Riverside", 7)
+
+
 def test_an_image_is_a_value(db: Database) -> None:
     image = db.image()
     assert image == db.image()
@@ -443,7 +500,8 @@ def test_a_query_that_is_still_being_read_holds_the_image_in_place(db: Database)
     image = db.image()
     by_raw = db.raw.execute("SELECT * FROM place")
     assert by_raw.fetchone() == (1, "Riverside", 3)
-    for call in (lambda: db.restore(image), lambda: db.load(ROWS, "canary-7f")):
+    calls: tuple[Callable[[], None], ...] = (lambda: db.restore(image), lambda: db.load(ROWS, "canary-7f"))
+    for call in calls:
         with pytest.raises(DatabaseError, match="a query has rows that were not read"):
             call()
     assert by_raw.fetchall() == [(2, "Harbour", 4)]
@@ -579,9 +637,9 @@ def test_two_databases_share_nothing(db: Database) -> None:
         other.raw.execute("UPDATE place SET rooms = 2 WHERE id = 1")
         assert [(write.actor, write.request) for write in other.drain()] == [("harness", 9)]
     assert [(write.actor, write.request) for write in db.drain()] == [("agent", 5), ("agent", 5)]
-    assert cascade(other) == [(1, "Elsewhere", 2)]
+    assert places(other) == [(1, "Elsewhere", 2)]
     other.close()
-    assert cascade(db)[0] == (1, "Riverside", 8)
+    assert places(db)[0] == (1, "Riverside", 8)
 
 
 def test_databases_of_two_worlds_share_nothing() -> None:
@@ -600,7 +658,7 @@ def test_a_closed_database_says_so() -> None:
     raw = database.raw
     database.close()
     database.close()
-    calls = (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: database.raw,
         lambda: database.connection,
         lambda: database.load(ROWS, ""),
@@ -642,3 +700,50 @@ def test_the_template_goes_with_its_metadata() -> None:
     del passing
     gc.collect()
     assert len(module._TEMPLATES) == held - 1
+
+
+# Everything at once
+
+
+@given(st.lists(st.tuples(st.sampled_from("iiudrtslf"), st.integers(1, 4), st.integers(0, 3)), max_size=25))
+def test_the_journal_replayed_over_the_state_before_is_the_state_after(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """Any mix of writes, images and undone transactions, against a model in plain Python."""
+    shared.load({}, "")
+    model: dict[int, tuple[Scalar, ...]] = {}
+    kept = (shared.image(), dict(model))
+    before = shared.state()
+    writes: list[Write] = []
+    for op, key, value in steps:
+        if op == "i" and key not in model:
+            shared.raw.execute("INSERT INTO place VALUES (?, ?, ?)", (key, f"p{key}", value))
+            model[key] = (key, f"p{key}", value)
+        elif op == "u":
+            shared.raw.execute("UPDATE place SET rooms = ? WHERE id >= ?", (value, key))
+            model |= {at: (at, row[1], value) for at, row in model.items() if at >= key}
+        elif op == "d":
+            shared.raw.execute("DELETE FROM place WHERE id = ?", (key,))
+            model.pop(key, None)
+        elif op == "t":
+            with pytest.raises(ZeroDivisionError), shared.transaction():  # noqa: PT012
+                shared.raw.execute("DELETE FROM place")
+                shared.raw.execute("UPDATE neutral SET value = 'undone'")
+                fail(ZeroDivisionError)
+        elif op == "s":
+            kept = (shared.image(), dict(model))
+        elif op in "rl":
+            if op == "r":
+                shared.restore(kept[0])
+                model = dict(kept[1])
+            else:
+                shared.load({"place": [(4, "p4", value)]}, "")
+                model = {4: (4, "p4", value)}
+            before, writes = shared.state(), []
+        elif op == "f":
+            Database(metadata).close()
+        if value:
+            writes += shared.drain()
+        assert shared.state()["place"].rows == model
+    after = replay(before, writes + shared.drain())
+    assert after == shared.state()

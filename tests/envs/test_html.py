@@ -323,7 +323,8 @@ def choose(draw: Random, driver: InProcess) -> tuple[str, ...]:
     view = driver.view()
     if not view.elements or draw.random() < 0.1:
         return draw.choice((("back",), ("goto", "/"), ("goto", "/sessions"), ("goto", "/new/clinic?referral=1")))
-    element = draw.choice(view.elements)
+    role = draw.choice(sorted({element.role for element in view.elements}))
+    element = draw.choice([element for element in view.elements if element.role == role])
     index = str(element.index)
     if element.role == "textbox":
         return "fill", index, draw.choice(("", "a", "555 0100", *NASTY))
@@ -368,9 +369,9 @@ def walk(seed: int) -> Counter[str]:
 
 def test_walks_through_the_clinic_are_the_same_in_html() -> None:
     met: Counter[str] = Counter()
-    for seed in range(24):
+    for seed in range(32):
         met += walk(seed)
     # Walks that never got anywhere would be the same too.
     for what in ("back", "goto", "fill", "select", "link", "button", "radio", "textbox", "combobox", "marks", "fired"):
-        assert met[what] > 20, what
+        assert met[what] > 10, what
     assert met["notices"] > 0

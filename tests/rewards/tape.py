@@ -1,6 +1,7 @@
 """A tape that records an episode of the tiny world record by record, as the environment would."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -102,7 +103,7 @@ class Tape:
             "session": "s1",
             "actor": "agent",
             "via": "direct",
-            "route": path.rstrip("0123456789") + "{id}" if path[-1].isdigit() else path,
+            "route": re.sub(r"/[0-9]+", "/{id}", path),
             "params": {},
             "status": 200,
             "location": "",
@@ -205,19 +206,21 @@ class Tape:
         self._shown(where, f"# Booking {key}")
         return self
 
-    def send(self, path: str, *writes: tuple[Any, ...], **fields: Any) -> "Tape":
-        """Send any form; `writes` are (op, table, key, new values)."""
+    def send(
+        self, path: str, *writes: tuple[Any, ...], then: Callable[[], object] = lambda: None, **fields: Any
+    ) -> "Tape":
+        """Send any form; `writes` are (op, table, key, new values), `then` is done where the redirect leads."""
         self.step += 1
 
         def carry_out() -> None:
             for op, table, key, new in writes:
                 self.write(op, table, key, **new)
 
-        base = {"status": 303, "location": "/done"}
-        self._asked("POST", path, (), carry_out, **{**base, **fields})
-        self._asked("GET", "/done", via="redirect")
+        request = self._asked("POST", path, (), carry_out, **{"status": 303, "location": "/done", **fields})
+        where = request.location.partition("?")[0]
+        self._asked("GET", where, (), then, via="redirect")
         self._acted('click("2")')
-        self._shown("/done", "# Done")
+        self._shown(where, "# Done")
         return self
 
     def move(self, key: int, slot: int) -> "Tape":

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from damage import after, asked, drop, edit, good, graded, sealed
 from tape import Tape
-from tinyworld import REMINDER, WORLD, make_plan, make_world
+from tinyworld import REMINDER, make_plan, make_world
 
 import envos.rewards
 from envos.envs.evidence import (
@@ -17,78 +18,17 @@ from envos.envs.evidence import (
     Evidence,
     Fire,
     Frame,
-    Record,
     Report,
     Request,
     Served,
     Start,
     TableState,
     Write,
-    frame_sha256,
 )
-from envos.rewards.verdict import CODES, Verdict, judge, verify
+from envos.rewards.verdict import CODES, judge, verify
 
 NORTH = Served("event", 1, "place_id", "North")
 SOUTH = Served("event", 1, "place_id", "South")
-
-
-def good(condition: str = "OFF-A", **options: Any) -> Tape:
-    """A whole episode with the right outcome: look, form, look again, review, book, close the ticket, report."""
-    slot = 3 if condition in ("L2", "OFF-A", "CUE-A", "LIVE-A") else 2
-    return Tape(condition, **options).look().form().look().review().book(slot).done().report()
-
-
-def graded(case: Any) -> Verdict:
-    """The verdict on a tape, or on (evidence, tape)."""
-    tape = case if isinstance(case, Tape) else case[1]
-    return judge(case.evidence() if isinstance(case, Tape) else case[0], tape.plan, WORLD)
-
-
-# Ways to tamper with a record
-
-
-def at(tape: Tape, kind: type[Record], number: int) -> int:
-    """The place of the nth record of a kind (from the end for a negative number)."""
-    return [place for place, record in enumerate(tape.records) if type(record) is kind][number]
-
-
-def edit(tape: Tape, kind: type[Record], number: int, /, **fields: Any) -> Tape:
-    """Replace fields of the nth record of a kind."""
-    place = at(tape, kind, number)
-    tape.records[place] = tape.records[place]._replace(**fields)  # type: ignore[call-arg]
-    return tape
-
-
-def drop(tape: Tape, kind: type[Record], number: int) -> Tape:
-    """Leave out the nth record of a kind."""
-    del tape.records[at(tape, kind, number)]
-    return tape
-
-
-def sealed(tape: Tape) -> Tape:
-    """Make every frame's digest, and every action's copy of it, right again."""
-    digests: dict[int, str] = {}
-    for place, item in enumerate(tape.records):
-        if isinstance(item, Frame):
-            digest = frame_sha256(
-                item.url, item.page, item.elements, item.notice, item.error, item.memo, item.budget_left
-            )
-            digests[item.number] = digest
-            tape.records[place] = item._replace(sha256=digest)
-        elif isinstance(item, Action):
-            tape.records[place] = item._replace(frame_sha256=digests.get(item.frame, item.frame_sha256))
-    return tape
-
-
-def after(tape: Tape, kind: type[Record], number: int, record: Record) -> Tape:
-    """Put a record behind the nth of a kind."""
-    tape.records.insert(at(tape, kind, number) + 1, record)
-    return tape
-
-
-def asked(tape: Tape, number: int, /, **fields: Any) -> Tape:
-    """Replace fields of the request of that number."""
-    return edit(tape, Request, number - 1, **fields)
 
 
 # Episodes, by the code that they must have
@@ -105,6 +45,8 @@ HARNESS: dict[str, Case] = {
     "request_step": lambda: asked(good(), 4, step=2),
     "unauthorised_request": lambda: asked(good(), 4, actor="intruder"),
     "foreign_session": lambda: asked(good(), 4, session="s2"),
+    "route_differs": lambda: asked(good(), 4, route="/events/{id}"),
+    "redirect_differs": lambda: asked(good(), 7, via="direct"),
     "write_actor": lambda: edit(good(), Write, 4, actor="colleague"),
     "write_request": lambda: edit(good(), Write, 4, request=2),
     "fire_request": lambda: edit(good(), Fire, 0, request=2),
@@ -341,9 +283,9 @@ def test_an_agent_that_moves_the_event_itself_stays_counted_and_fails() -> None:
 
 
 def test_a_redirect_neither_arms_nor_fires() -> None:
-    tape = Tape(fires=False).look().page("/new/place", via="redirect")
+    tape = Tape(fires=False).look().send("/x", location="/new/place")
     assert graded(tape.report(place="x", start="x", reference="x")).validity == "not_triggered"
-    fired = _firing(lambda tape: tape.look().page("/new/place", via="redirect", writes=tape.fire))
+    fired = _firing(lambda tape: tape.look().send("/x", location="/new/place", then=tape.fire))
     assert "not_eligible" in [reason.code for reason in graded(fired).reasons]
 
 

@@ -34,7 +34,9 @@ def test_replay_of_an_insert_an_update_and_a_delete() -> None:
         (write("update", 1, "other", name=("a", "z")), "there is no table other"),
         (write("insert", 1, id=(None, 1), name=(None, "c")), "item 1 is inserted and was there"),
         (write("insert", 3, id=(None, 3)), "item 3 is inserted with other columns"),
-        (write("insert", 3, name=(None, "c"), more=(None, 1)), "item 3 is inserted with other columns"),
+        (write("insert", 3, name=(None, "c")), "item 3 is inserted with other columns"),
+        (write("insert", 3, id=(None, 4), name=(None, "c")), "item 3 is inserted with other columns"),
+        (write("insert", 3, id=(None, 3), name=(None, "c"), more=(None, 1)), "item 3 is inserted with other columns"),
         (write("update", 3, name=("a", "z")), "item 3 is written and was not there"),
         (write("delete", 3, name=("a", None)), "item 3 is written and was not there"),
         (write("update", 1, name=("b", "z")), "item 1 had another name"),
@@ -55,7 +57,7 @@ def test_what_is_consistent_contradicts_nothing() -> None:
         write("update", 1, name=("z", "a")),
         write("update", 1),
         write("delete", 1, id=(1, None), name=("a", None)),
-        write("insert", 1, name=(None, "n")),
+        write("insert", 1, id=(None, 1), name=(None, "n")),
     ):
         assert running.apply(good) == ""
     assert running.state == state({1: (1, "n"), 2: (2, "b")})

@@ -1,0 +1,216 @@
+"""`envos verify`: every archive's verdict derived again from its files, and what moved against the archived one."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from envos.cli_output import console, document, plain, progress, share, table
+from envos.envs.evidence import canonical
+from envos.registry import code_identity
+from envos.rewards.verdict import verify
+from envos.wrappers.archive import LEDGER, MANIFEST, POST, PRE, SIZE_LIMIT, VERDICT, archives, read_archive
+
+SHOWN = 20
+"""Archives that are told one by one; `--json` has them all."""
+_LINES = 6
+"""Moves, and problems, that are told of one archive."""
+_FIRST = ("validity", "counted", "endpoint", "fraction", "reward", "signatures", "invariants")
+"""What is told first of a verdict that moved."""
+_LONG = 60
+
+
+class Move(NamedTuple):
+    """One place where the derived verdict differs from the archived one."""
+
+    where: str
+    archived: Any
+    derived: Any
+
+    def __str__(self) -> str:
+        return f"{self.where}: {_short(self.archived)} -> {_short(self.derived)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rederived:
+    """One archive: who it is of, its derived verdict, what moved, and what is wrong with its files.
+
+    `archived` is None where the archive holds no readable verdict.
+    """
+
+    archive: str
+    identity: Mapping[str, Any]
+    verdict: Mapping[str, Any]
+    archived: Mapping[str, Any] | None
+    moves: tuple[Move, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the archived verdict stands, and nothing is wrong with the files."""
+        return self.archived is not None and not self.moves and not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """The archive as JSON data."""
+        names = ("environment", "split", "seed", "condition", "anchor", "policy")
+        return {
+            "archive": self.archive,
+            **{name: value if isinstance(value := self.identity.get(name), int | str) else None for name in names},
+            "holds": self.holds,
+            "verdict": dict(self.verdict),
+            "moved": [move._asdict() for move in self.moves],
+            "problems": list(self.problems),
+        }
+
+
+def rederive(folder: Path) -> Rederived:
+    """Derive the verdict of one archive, and compare it with the archived one."""
+    if not (folder / LEDGER).is_file():
+        return Rederived(folder.name, {}, {}, None, (), (f"file_missing: {LEDGER}: the trajectory is gone",))
+    evidence = read_archive(folder)
+    derived = json.loads(canonical(verify(evidence).info()))
+    problems = list(evidence.problems)
+    archived = _archived(folder / VERDICT, problems)
+    moves = () if archived is None else tuple(moved(archived, derived))
+    identity = evidence.start.identity if isinstance(evidence.start.identity, dict) else {}
+    return Rederived(folder.name, identity, derived, archived, moves, tuple(problems))
+
+
+def _archived(path: Path, problems: list[str]) -> dict[str, Any] | None:
+    """The archived verdict, or None and one more problem."""
+    try:
+        if not path.is_file() or path.stat().st_size > SIZE_LIMIT:
+            raise ValueError("missing or no regular file")
+        found = json.loads(path.read_bytes(), parse_constant=str, parse_float=_finite)
+        if not isinstance(found, dict):
+            raise ValueError("not an object")
+        _text(found)  # what is nested too deeply to be written is not ours
+        return found
+    except (OSError, ValueError, RecursionError) as error:
+        if not any(VERDICT in problem for problem in problems):
+            problems.append(f"verdict_unreadable: {path.name}: {error}"[:200])
+        return None
+
+
+def _finite(text: str) -> float | str:
+    """The number, or the text as it stands for one that is too large to be written again."""
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def moved(archived: Any, derived: Any, where: str = "") -> Iterator[Move]:
+    """Where two verdicts differ: by name, down to the first thing that is no object."""
+    if isinstance(archived, dict) and isinstance(derived, dict):
+        for name in sorted({*archived, *derived}):
+            inner = f"{where}.{name}" if where else name
+            yield from moved(archived.get(name), derived.get(name), inner)
+    # As text: in Python 1 == 1.0 == True, and a verdict that says 1 for true has moved.
+    elif _text(archived) != _text(derived):
+        yield Move(where, archived, derived)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _short(value: Any) -> str:
+    text = _text(value)
+    return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
+
+
+def folders(root: Path) -> list[Path]:
+    """The archives under a folder, and what is left of one whose ledger is gone. Raises UsageError without any."""
+    found = set(archives(root))
+    if root not in found:
+        for name in (PRE, POST, VERDICT, MANIFEST):
+            found |= {path.parent for path in root.glob(f"*/{name}")}
+    return sorted(found)
+
+
+def rederived(found: Sequence[Path], advance: Callable[[], None]) -> list[Rederived]:
+    """All archives, in order."""
+    done = []
+    for folder in found:
+        done.append(rederive(folder))
+        advance()
+    return done
+
+
+def verify_folder(root: Path, as_json: bool) -> int:
+    """Verify every archive under a folder and print what was found; 1 when something does not hold."""
+    found = folders(root)
+    with progress("archives", len(found)) as advance:
+        done = rederived(found, advance)
+    if as_json:
+        document({"folder": str(root), **summary(done), "results": [item.to_json() for item in done]})
+    else:
+        shown = console()
+        shown.print(summary_table(root, done))
+        for line in failures(done):
+            shown.print(line, soft_wrap=True)
+    return 0 if all(item.holds for item in done) else 1
+
+
+def summary(done: Sequence[Rederived]) -> dict[str, Any]:
+    """The counts of a verification, as JSON data."""
+    code = code_identity()["code"]
+    return {
+        "archives": len(done),
+        "hold": sum(item.holds for item in done),
+        "moved": sum(bool(item.moves) for item in done),
+        "with_problems": sum(bool(item.problems) for item in done),
+        "validity": dict(sorted(Counter(item.verdict.get("validity", "no ledger") for item in done).items())),
+        "successes": sum(item.verdict.get("endpoint") is True for item in done),
+        "of_other_code": sum(item.identity.get("code", code) != code for item in done),
+    }
+
+
+def summary_table(root: Path, done: Sequence[Rederived]) -> Table:
+    """The counts of a verification as a table."""
+    counts = summary(done)
+    shown = table(f"Verdicts derived again from {root}", ("", ">archives", ">share"))
+    whole = len(done)
+
+    def row(name: str, count: int, style: str = "") -> None:
+        shown.add_row(Text(name, style), Text(str(count), style), share(count / whole))
+
+    row("archives", whole)
+    row("the archived verdict holds", counts["hold"], "green" if counts["hold"] == whole else "")
+    row("the verdict moved", counts["moved"], "bold red" if counts["moved"] else "")
+    row("something is wrong with the files", counts["with_problems"], "bold red" if counts["with_problems"] else "")
+    shown.add_section()
+    for name, count in counts["validity"].items():
+        row(f"derived: {name}", count)
+    row("derived: full endpoint", counts["successes"])
+    if counts["of_other_code"]:
+        shown.add_section()
+        row("recorded by other code than this", counts["of_other_code"])
+    return shown
+
+
+def failures(done: Sequence[Rederived]) -> Iterator[str]:
+    """What does not hold, archive by archive: what is wrong with the files, and what moved."""
+    failed = [item for item in done if not item.holds]
+    for item in failed[:SHOWN]:
+        yield plain(item.archive)
+        yield from _told("wrong", item.problems)
+        yield from _told("moved", [str(move) for move in sorted(item.moves, key=_rank)])
+    if len(failed) > SHOWN:
+        yield f"... and {len(failed) - SHOWN} more archives (--json has them all)"
+
+
+def _told(word: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"  {word}: {plain(line)}" for line in lines[:_LINES])
+    if len(lines) > _LINES:
+        yield f"  {word}: ... and {len(lines) - _LINES} more"
+
+
+def _rank(move: Move) -> int:
+    name = move.where.partition(".")[0]
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
