@@ -1,7 +1,7 @@
 """`make bench`: the in-process budgets, each beside its floor or peer in the same run.
 
-Ratios are what to quote: the machine may be noisy. Writes `benchmarks/results/inprocess.json` and prints a table. Times are
-medians over repeats, on one core.
+Ratios are what to quote: the machine may be noisy. Writes `benchmarks/results/inprocess.json` and prints a table.
+Times are medians over repeats, on one core.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def floor_of_a_step(inner: EnvOS, repeats: int) -> float:
 
 
 def peer_step(repeats: int) -> float | None:
-    """Seconds of a Minigrid DoorKey step with resets, the peer of an in-process step; None where it is not installed."""
+    """Seconds of a Minigrid DoorKey step with resets, an in-process step's peer; None where it is not installed."""
     try:
         import minigrid  # noqa: F401
     except ImportError:

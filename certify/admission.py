@@ -11,9 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envos.certify.checks import SEVERITY_VERSION, WARNINGS, rules
-from envos.certify.matrix import expected
-from envos.certify.policies import policies
+from envos.certify.checks import SEVERITY_VERSION, WARNINGS
 from envos.certify.result import InstanceResult, plan_digest
 from envos.envs.evidence import canonical, sha256
 from envos.envs.instance import Instance
@@ -24,6 +22,8 @@ from envos.errors import CertificateError
 FORMAT = "1"
 CERTIFIER = "1"
 """Version of the checks; a certificate of another one is refused."""
+ABOUT = ("family", "about", "deep")
+"""What a certificate keeps of a check's definition."""
 _SHOWN = 3
 
 
@@ -73,8 +73,9 @@ class Entry:
 class Certificate:
     """The admission evidence of an environment's instances of a split.
 
-    `code` is the identity of the code that was certified, `scenario` the digest of the environment's line, `tally` maps a
-    check to how often it ran and failed.
+    `code` is the identity of the code that was certified, `scenario` the digest of the environment's line. `declared`
+    is what each policy must reach under each condition, `tally` maps a check to how often it ran and failed, and
+    `about` says what each check is.
     """
 
     environment: str
@@ -86,6 +87,8 @@ class Certificate:
     scenario: str
     sample_every: int
     policies: tuple[str, ...]
+    declared: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    about: Mapping[str, Mapping[str, Any]]
     tally: Mapping[str, tuple[int, int]]
     entries: tuple[Entry, ...]
     certifier: str = CERTIFIER
@@ -106,13 +109,11 @@ class Certificate:
 
     def matrix(self) -> list[dict[str, Any]]:
         """For each anchor, condition and policy: what was expected and, over all instances, what was observed."""
-        known = policies(scenario(self.environment).world)
         rows = []
         for anchor in self.anchors:
             for condition in self.conditions:
                 some = [item for item in self.entries if (item.anchor, item.condition) == (anchor, condition)]
                 for at, name in enumerate(self.policies):
-                    wanted = expected(known[name], condition)
                     scores = [entry.scores[at] for entry in some]
                     counted = [score for score in scores if score is not None]
                     rows.append(
@@ -120,7 +121,7 @@ class Certificate:
                             "anchor": anchor,
                             "condition": condition,
                             "policy": name,
-                            "expected": wanted._asdict(),
+                            "expected": dict(self.declared[condition][name]),
                             "episodes": len(scores),
                             "counted": len(counted),
                             "won": sum(score == 1.0 for score in counted),
@@ -133,7 +134,6 @@ class Certificate:
         return rows
 
     def _body(self) -> dict[str, Any]:
-        known = {item.id: item for item in rules()}
         return {
             "format": FORMAT,
             "certifier": self.certifier,
@@ -147,14 +147,14 @@ class Certificate:
             "scenario": self.scenario,
             "sampling": {
                 "every": self.sample_every,
-                "deep": [item.id for item in known.values() if item.deep],
-                "all": [item.id for item in known.values() if not item.deep],
+                "deep": sorted(name for name, item in self.about.items() if item["deep"]),
+                "all": sorted(name for name, item in self.about.items() if not item["deep"]),
             },
             "policies": list(self.policies),
+            "declared": {condition: dict(rows) for condition, rows in self.declared.items()},
             "checks": {
-                name: {"family": known[name].family, "about": known[name].about, "ran": ran, "failed": failed}
-                for name, (ran, failed) in self.tally.items()
-                if name in known
+                name: {**item, **dict(zip(("ran", "failed"), self.tally.get(name, (0, 0)), strict=True))}
+                for name, item in self.about.items()
             },
             "matrix": self.matrix(),
             "admitted": self.admitted,
@@ -184,7 +184,8 @@ class Certificate:
             data = json.loads(Path(path).read_text(encoding="ascii"))
         except (OSError, ValueError) as error:
             raise CertificateError(
-                f"{path} is no certificate that can be read ({type(error).__name__}); `{command('ID', 'train', 0)}` makes one"
+                f"{path} is no certificate that can be read ({type(error).__name__}); "
+                f"`{command('ID', 'train', 0)}` makes one"
             ) from error
         return cls.from_json(data)
 
@@ -249,10 +250,12 @@ def _read(data: Mapping[str, Any]) -> Certificate:
         scenario=str(data["scenario"]),
         sample_every=int(data["sampling"]["every"]),
         policies=tuple(data["policies"]),
+        declared=dict(data["declared"]),
+        about={name: {key: item[key] for key in ABOUT} for name, item in data["checks"].items()},
         tally={name: (item["ran"], item["failed"]) for name, item in data["checks"].items()},
         entries=tuple(_entry(item) for item in data["entries"]),
     )
-    if made.digest != data["digest"] or made.to_json() != data:
+    if canonical(made.to_json()) != canonical(data):
         raise CertificateError(
             f"the certificate of {made.environment} was changed after it was made: its content has the digest "
             f"{made.digest[:12]}, it says {str(data['digest'])[:12]}"

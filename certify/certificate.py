@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import gymnasium
 
-from envos.certify.admission import Certificate, Entry, command, scenario_digest
+from envos.certify.admission import ABOUT, Certificate, Entry, command, scenario_digest
+from envos.certify.checks import rules
+from envos.certify.matrix import expected
 from envos.certify.policies import policies
 from envos.certify.result import InstanceResult, certify_instance, code_of, plan_digest
 from envos.certify.trial import Twin, twin
@@ -72,8 +74,8 @@ def certify(
 ) -> Certificate:
     """Certify instances under conditions (all of the environment's, if none are named) and anchors.
 
-    The certificate is the same for any number of `workers` (processes). `sample_every` counts seeds: the first of so many
-    is certified deeply. Raises UnknownName or UsageError for a name or number that is wrong.
+    The certificate is the same for any number of `workers` (processes). `sample_every` counts seeds: the first of so
+    many is certified deeply. Raises UnknownName or UsageError for a name or number that is wrong.
     """
     line = scenario(environment)
     chosen = tuple(dict.fromkeys(conditions or line.conditions))
@@ -87,13 +89,11 @@ def certify(
             raise UsageError(f"{name} is at least 1; got {value}")
     if not numbers or not sides:
         raise UsageError("certify takes at least one seed and one anchor")
-    deep = frozenset(numbers[::sample_every])
-    chunks = [numbers[at : at + _CHUNK] for at in range(0, len(numbers), _CHUNK)]
-    pieces = [Work(line.id, check_split(split), chunk, deep, chosen, sides) for chunk in chunks]
+    whole = Work(line.id, check_split(split), numbers, frozenset(numbers[::sample_every]), chosen, sides)
+    pieces = [whole._replace(seeds=numbers[at : at + _CHUNK]) for at in range(0, len(numbers), _CHUNK)]
     entries: list[Entry] = []
     ran, failed = Counter[str](), Counter[str]()
     code: Mapping[str, str] = {}
-    finished = 0
     for done in _carried_out(pieces, workers, progress, len(numbers)):
         entries.extend(done.entries)
         ran.update(done.ran)
@@ -101,7 +101,7 @@ def certify(
         code = code or done.code
         if done.code != code:
             raise CertificateError("the code changed while it was certified: certify again")
-        finished += done.seeds
+    known = policies(line.world)
     return Certificate(
         environment=line.id,
         split=split,
@@ -111,7 +111,9 @@ def certify(
         code=code,
         scenario=scenario_digest(line.id),
         sample_every=sample_every,
-        policies=tuple(policies(line.world)),
+        policies=tuple(known),
+        declared={name: {policy: expected(item, name)._asdict() for policy, item in known.items()} for name in chosen},
+        about={item.id: {name: getattr(item, name) for name in ABOUT} for item in rules()},
         tally={name: (count, failed[name]) for name, count in ran.items()},
         entries=tuple(entries),
     )
@@ -178,8 +180,8 @@ def running_code(env: EnvOS) -> dict[str, str]:
 def certifier(environment: str, mode: str, path: str | Path | None = None) -> Certifier:
     """The gate of an environment: called at reset with instance and plan, it gives a certificate's digest or raises.
 
-    `mode` is "require" (the certificate at `path` must admit them) or "auto" (each is certified when it first comes, the
-    first one deeply). Raises CertificateError for a certificate that is missing, changed or of other code.
+    `mode` is "require" (the certificate at `path` must admit them) or "auto" (each is certified when it first comes,
+    the first one deeply). Raises CertificateError for a certificate that is missing, changed or of other code.
     """
     line = scenario(environment)
     if mode == "auto":

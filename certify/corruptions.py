@@ -73,11 +73,9 @@ def unstarted(draft: Draft) -> Evidence:
 
 def dropped_step(draft: Draft) -> Evidence:
     """One step is missing: its request, its action, the observation that it led to."""
-    action = draft.records[_middle(draft, Action)]
-    assert isinstance(action, Action)  # noqa: S101 - the place comes from `find`
-    draft.remove(draft.find(Action, lambda item: item.step == action.step))
-    draft.remove(draft.find(Request, lambda item: item.step == action.step))
-    draft.remove(draft.find(Frame, lambda item: item.step == action.step))
+    step = draft.trial.best.episode.steps // 2
+    for kind in (Action, Request, Frame):
+        draft.remove(draft.find(kind, lambda item: item.step == step))
     return draft.evidence()
 
 
@@ -104,8 +102,7 @@ def swapped_frames(draft: Draft) -> Evidence:
 def edited_frame(draft: Draft) -> Evidence:
     """An observation holds another text than its digest covers."""
     place = _middle(draft, Frame)
-    frame = draft.records[place]
-    assert isinstance(frame, Frame)  # noqa: S101 - the place comes from `find`
+    frame = draft.frame_at(place)
     draft.edit(place, page=frame.page + "\nedited")
     return draft.evidence()
 
@@ -113,8 +110,7 @@ def edited_frame(draft: Draft) -> Evidence:
 def unread_frame(draft: Draft) -> Evidence:
     """An observation and its digest were changed, and the action still answers the old one."""
     place = _middle(draft, Frame)
-    frame = draft.records[place]
-    assert isinstance(frame, Frame)  # noqa: S101 - the place comes from `find`
+    frame = draft.frame_at(place)
     answers = {at: draft.records[at] for at in draft.find(Action, lambda item: item.frame == frame.number)}
     draft.reframe(place, page=frame.page + "\nedited")
     for at, action in answers.items():
@@ -218,9 +214,9 @@ def stale_page(draft: Draft) -> Evidence | None:
             draft.edit(place, served=cells)
     width = len(plan.arm_text)
     for place in draft.find(Frame):
-        frame = draft.records[place]
-        marks = [item for item in frame.delivered if item[:3] == plan.arm] if isinstance(frame, Frame) else []
-        if place < firing or not isinstance(frame, Frame) or not marks:
+        frame = draft.frame_at(place)
+        marks = [item for item in frame.delivered if item[:3] == plan.arm]
+        if place < firing or not marks:
             continue
         page, moved = frame.page, len(plan.arm_text) - len(plan.new_text)
         at = marks[0].offset
@@ -251,9 +247,9 @@ def review_undelivered(draft: Draft) -> Evidence | None:
     if plan.review == "nothing":
         return None
     for place in draft.find(Frame):
-        frame = draft.records[place]
-        request = draft.trial.best.log.asked(frame) if isinstance(frame, Frame) else None
-        if not isinstance(frame, Frame) or request is None or request.route != plan.review_route:
+        frame = draft.frame_at(place)
+        request = draft.trial.best.log.asked(frame)
+        if request is None or request.route != plan.review_route:
             continue
         reminder = draft.trial.world.reminder
         lines = [line for line in frame.elements.split("\n") if not reminder or f'"{reminder}"' not in line]
@@ -264,16 +260,14 @@ def review_undelivered(draft: Draft) -> Evidence | None:
 
 def wrong_model(draft: Draft) -> Evidence:
     """Another model answered than was asked for."""
-    start = draft.records[0]
-    assert isinstance(start, Start)  # noqa: S101 - a ledger begins so
+    start = draft.trial.best.evidence.start
     draft.edit(0, identity={**start.identity, "model": "asked", "model_resolved": "another"})
     return draft.evidence()
 
 
 def edited_plan(draft: Draft) -> Evidence:
     """The plan on record names another old value."""
-    start = draft.records[0]
-    assert isinstance(start, Start)  # noqa: S101 - a ledger begins so
+    start = draft.trial.best.evidence.start
     draft.edit(0, plan={**start.plan, "arm_text": f"{draft.trial.plan.arm_text} 2"})
     return draft.evidence()
 

@@ -105,6 +105,12 @@ class Draft:
         assert isinstance(found, Write)  # noqa: S101 - the place comes from `find`
         return found
 
+    def frame_at(self, place: int) -> Frame:
+        """The observation at a place."""
+        found = self.records[place]
+        assert isinstance(found, Frame)  # noqa: S101 - the place comes from `find`
+        return found
+
     def edit(self, place: int, **fields: Any) -> None:
         """Change fields of the record at a place."""
         self.records[place] = self.records[place]._replace(**fields)
@@ -159,8 +165,7 @@ class Draft:
     def reframe(self, place: int, **fields: Any) -> None:
         """Change what an observation held, with its digest, and the digest in the action that answers it."""
         self.edit(place, **fields)
-        frame = self.records[place]
-        assert isinstance(frame, Frame)  # noqa: S101 - the place comes from `find`
+        frame = self.frame_at(place)
         digest = frame_sha256(*frame[3:6], frame.notice, frame.error, frame.memo, frame.budget_left)
         self.edit(place, sha256=digest)
         for at in self.find(Action, lambda item: item.frame == frame.number):
@@ -187,12 +192,15 @@ class Draft:
         now = (opened + timedelta(minutes=asked.step)).isoformat(" ", "minutes")
         symbols: dict[Scalar, Scalar] = {NOW: now, NEXT: number + 1}
         places = self.change()
-        moved = [self.records[at]._replace(request=number) for at in places]
-        for at, (record, planned) in enumerate(zip(moved, (None, *self.trial.plan.operations), strict=False)):
-            columns = {"request": (None, number)} if planned is None else planned.columns
+        guard: dict[str, tuple[Scalar, Scalar]] = {"request": (None, number)}
+        planned = [guard, *(operation.columns for operation in self.trial.plan.operations)]
+        moved: list[Record] = []
+        for at, record in enumerate(self.records[place] for place in places):
             if isinstance(record, Write):
-                fixed = {name: (old, symbols.get(new, new)) for name, (old, new) in columns.items()}
-                moved[at] = record._replace(columns={**record.columns, **fixed})
+                fixed = {name: (old, symbols.get(new, new)) for name, (old, new) in planned[at].items()}
+                moved.append(record._replace(request=number, columns={**record.columns, **fixed}))
+            elif isinstance(record, Fire):
+                moved.append(record._replace(request=number))
         earlier = sum(at < place for at in places)
         self.remove(places)
         self.records[place - earlier : place - earlier] = moved

@@ -13,8 +13,8 @@ HARMLESS = frozenset({"reread_before_commit"})
 class Expected(NamedTuple):
     """What a policy must reach under a condition.
 
-    A `win` is the full endpoint. A declared deficiency loses exactly `lost` invariants and has `signature`; a shortcut, or a
-    pair of which nothing is declared (`lost` is None), must only not reach the endpoint.
+    A `win` is the full endpoint. A declared deficiency loses exactly `lost` invariants and has `signature`; a shortcut,
+    or a pair of which nothing is declared (`lost` is None), must only not reach the endpoint.
     """
 
     win: bool
@@ -41,9 +41,14 @@ def terms(trial: Trial) -> tuple[str, ...]:
     return ("I1", "I2", "I3", "I4", "I5") if after else ("I1", "I2", "I3", "I5")
 
 
-def expected(scripted: Scripted, condition: str) -> Expected:
-    """What a policy must reach under a condition, as it declares it."""
-    if condition in scripted.wins:
+def case(trial: Trial) -> str:
+    """The case of the instance, in a world whose instances come in cases ("" elsewhere)."""
+    return str(trial.plan.task.get("case", ""))
+
+
+def expected(scripted: Scripted, condition: str, case: str = "") -> Expected:
+    """What a policy must reach under a condition, as it declares it; `case` is the instance's."""
+    if condition in scripted.wins or case in scripted.cases.get(condition, ()):
         return Expected(True, 0, "")
     if condition in scripted.fails:
         signature, lost = scripted.fails[condition]
@@ -53,14 +58,13 @@ def expected(scripted: Scripted, condition: str) -> Expected:
 
 def cells(trial: Trial) -> tuple[Cell, ...]:
     """The rows of a trial, one for each policy."""
-    count = len(terms(trial))
-    return tuple(cell(run, trial.condition, count) for run in trial.runs.values())
+    count, which = len(terms(trial)), case(trial)
+    return tuple(cell(run, expected(run.scripted, trial.condition, which), count) for run in trial.runs.values())
 
 
-def cell(run: Run, condition: str, count: int) -> Cell:
+def cell(run: Run, wanted: Expected, count: int) -> Cell:
     """One policy's row; `count` is the number of invariants."""
     verdict: Mapping[str, Any] = run.episode.verdict
-    wanted = expected(run.scripted, condition)
     seen = Cell(
         run.scripted.name,
         wanted,

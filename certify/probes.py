@@ -100,9 +100,10 @@ def before(trial: Trial, tree: Tree) -> Mapping[str, Answer | None]:
 
 
 def crawl(env: EnvOS, snapshot: Snapshot) -> Mapping[str, Answer | None]:
-    """The pages that links and GET forms lead to, as their handlers returned them; each asked for from the snapshot anew.
+    """The pages that links and GET forms lead to, as their handlers returned them.
 
-    Every route is reached, with its first URLs in the order of the pages. A page that was refused is None.
+    Each is asked for from the snapshot anew. Every route is reached, with its first URLs in the order of the pages. A
+    page that was refused is None.
     """
     routes: Counter[str] = Counter()
     answers: list[Answer] = []
@@ -180,7 +181,7 @@ def clipped(trial: Trial, limit: int, *urls: str) -> int:
 
 
 def entered(trial: Trial) -> list[tuple[int, int, Scalar]]:
-    """What each handler of the firing step finds on entry: its request, the guard's rows, the cell that the plan changes.
+    """What each handler of the firing step finds on entry: its request, the guard's rows, the cell that changes.
 
     The cell is None where nothing changes.
     """

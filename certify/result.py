@@ -83,9 +83,9 @@ def certify_instance(
 ) -> InstanceResult:
     """Play all scripted policies on an instance and check what they leave.
 
-    `verifier` is the grader that the environment was given. `shared` is the instance's control arm from `trial.twin`, where
-    several conditions of it are certified; `deep` adds the checks that fork, forge and write files. The environment is
-    left in the middle of an episode.
+    `verifier` is the grader that the environment was given. `shared` is the instance's control arm from `trial.twin`,
+    where several conditions of it are certified; `deep` adds the checks that fork, forge and write files. The
+    environment is left in the middle of an episode.
     """
     common = shared or twin(env, seed, anchor)
     one = trial(env, seed, condition, anchor, verifier, common, deep=deep)

@@ -1,7 +1,7 @@
 """The episodes of several policies on one instance, as a tree: what two of them have in common is played once.
 
-An episode is a function of instance, condition, anchor and actions (E22 holds certification to it), so a policy that acts
-as another one did is shown the same observations, and the environment goes on from a snapshot where it first acts
+An episode is a function of instance, condition, anchor and actions (E22 holds certification to it), so a policy that
+acts as another one did is shown the same observations, and the environment goes on from a snapshot where it first acts
 otherwise.
 """
 

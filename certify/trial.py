@@ -51,8 +51,9 @@ class Fork(NamedTuple):
 class Twin:
     """What all conditions of an instance share: their plans, and the runs in the control arm, where nothing changes.
 
-    `run` is the oracle's. `idle` are the policies that never asked for a page of the form: they see no change and no
-    disclosure under any condition, and are not played again except in deep trials.
+    `run` is the oracle's. `idle` are the shortcuts that asked for no page of the form once they had been shown the
+    fact, nor ever for the review step: under no condition do they meet a change or a disclosure, and so they are not
+    played again except in deep trials.
     """
 
     plans: Mapping[str, Plan]
@@ -65,8 +66,8 @@ class Twin:
 class Trial:
     """One instance under one condition and anchor.
 
-    `oracle` names the policy that wins under every condition; `twin` is the same instance's control arm, in which nothing
-    changes. `line` is the condition, `verifier` the grader under test.
+    `oracle` names the policy that wins under every condition; `twin` is the same instance's control arm, in which
+    nothing changes. `line` is the condition, `verifier` the grader under test.
     """
 
     env: EnvOS
@@ -158,16 +159,26 @@ def twin(env: EnvOS, seed: int, anchor: str) -> Twin:
     tree = Tree(env, seed, {"condition": control(env), "anchor": anchor})
     instance = tree.instance
     plans = {name: make_plan(instance, env.phenomenon, name, anchor) for name in env.scenario.conditions}
-    commit = instance.roles.commit
-    form = {route for _, route in commit.pages} if commit else set()
     best = run(tree, scripted[oracle(env)])
     idle = {}
     for name, policy in scripted.items():
         if policy.shortcut:
             found = run(tree, policy)
-            if not any(request.route in form for _, request in found.log.requests.values()):
+            if _idle(found, instance):
                 idle[name] = found
     return Twin(plans, best, idle, tree)
+
+
+def _idle(found: Run, instance: Instance) -> bool:
+    commit, log = instance.roles.commit, found.log
+    if commit is None:
+        return False
+    form = {route for _, route in commit.pages}
+    armed = log.armed[0] if log.armed else len(log.records)
+    return not any(
+        request.route == commit.review or (place > armed and request.route in form)
+        for place, request in log.requests.values()
+    )
 
 
 def run(tree: Tree, scripted: Scripted) -> Run:

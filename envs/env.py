@@ -194,6 +194,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
         self._final = None
         self._clock = perf_counter()
         self._driver.open(self._app)
+        self._seen = self._driver.view()
 
     def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Carry out one action; the verdict is in `info` at the last step only.
@@ -215,10 +216,12 @@ class EnvOS(gymnasium.Env[Observation, str]):
             verb, args = parsed.verb, parsed.args
             try:
                 error, cut = self._carry_out(parsed)
+                self._seen = self._driver.view()
             except Exception as problem:  # noqa: BLE001 - any fault of ours must end the episode uncounted
                 error, fault = "the application failed", f"{type(problem).__name__}: {problem}"
         self._record(raw, verb, args, cut, error)
         if fault:
+            # What was shown last is shown again: there may be no page any more.
             self.ledger.append(Fault(self._step, "infra_failure", fault))
             return self._finish("fault", error)
         if verb == "report" and not error:
@@ -256,8 +259,8 @@ class EnvOS(gymnasium.Env[Observation, str]):
 
     def _observe(self, error: str) -> Observation:
         """Hand over what the page shows now, put it on record, and let it arm the trigger."""
-        driver = self._driver
-        view, url, request = driver.view(), driver.url(), driver.request()
+        driver, view = self._driver, self._seen
+        url, request = driver.url(), driver.request()
         self._frame += 1
         left = self.scenario.budget - self._step
         delivered = tuple(
@@ -378,6 +381,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
         self._shown, self._frame = snapshot.frame, snapshot.frame.number
         self._live, self._final = True, None
         self._driver.restore(snapshot.driver, self._app)
+        self._seen = self._driver.view()
         return self._observation(self._shown)
 
     def render(self) -> str | None:  # type: ignore[override]

@@ -45,6 +45,14 @@ SCENARIOS: Mapping[str, Scenario] = {
             48,
             "uncounted",
         ),
+        Scenario(
+            "EnvOS/ClaimsStale-v0",
+            "claims",
+            "stale",
+            ("L0", "C", "L2", "OFF-A", "ON-A", "OFF-I", "ON-I"),
+            40,
+            "failure",
+        ),
     )
 }
 """Every environment by id."""

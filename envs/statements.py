@@ -1,8 +1,8 @@
 """Statements: written in SQLAlchemy Core, compiled once, carried out by the driver.
 
-Core's own execution costs some ten times what SQLite needs for a row or two. Here a statement object is compiled the first
-time that it is executed with the same parameter names, and after that it is one dictionary look-up and one driver call.
-Worlds build their statements at module level; one built anew for each request would be compiled each time.
+Core's own execution costs some ten times what SQLite needs for a row or two. Here a statement object is compiled the
+first time that it is executed with the same parameter names; after that it is one dictionary look-up and one driver
+call. Worlds build their statements at module level; one built anew for each request would be compiled each time.
 """
 
 import sqlite3

@@ -145,6 +145,14 @@ def _lines(change: Callable[[list[str]], None]) -> Damage:
     return damage
 
 
+def _drop(lines: list[str]) -> None:
+    del lines[len(lines) // 2]
+
+
+def _drop_last(lines: list[str]) -> None:
+    del lines[-1]
+
+
 def _swap(lines: list[str]) -> None:
     middle = len(lines) // 2
     lines[middle], lines[middle + 1] = lines[middle + 1], lines[middle]
@@ -180,14 +188,14 @@ def _exchanged(folder: Path) -> None:
 
 
 DAMAGES: dict[str, Damage] = {
-    "line_dropped": _lines(lambda lines: lines.pop(len(lines) // 2) and None),
+    "line_dropped": _lines(_drop),
     "lines_swapped": _lines(_swap),
     "line_repeated": _lines(lambda lines: lines.insert(len(lines) // 2, lines[len(lines) // 2])),
-    "last_line_dropped": _lines(lambda lines: lines.pop() and None),
+    "last_line_dropped": _lines(_drop_last),
     "last_line_cut": _lines(lambda lines: lines.append(lines.pop()[:20])),
     "report_altered": _rewrite(LEDGER, '"kind":"report"', '"kind":"Report"'),
     "action_altered": _rewrite(LEDGER, '"verb":"report"', '"verb":"noop"'),
-    "state_altered": _rewrite(POST, "booked", "free"),
+    "state_altered": _rewrite(POST, "[[1,", "[[1000001,"),
     "verdict_altered": _rewrite(VERDICT, '"reward":1.0', '"reward":0.5'),
     "head_altered": _head,
     "states_exchanged": _exchanged,

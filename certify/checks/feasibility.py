@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from envos.certify.checks import Finding, rule
 from envos.certify.checks.discrimination import blindly
 from envos.certify.forgery import applied, row_of
-from envos.certify.matrix import expected
+from envos.certify.matrix import case, expected
 from envos.certify.rollout import go_on
 from envos.certify.trial import Trial
 from envos.envs.evidence import Scalar, State, TableState
@@ -42,7 +42,8 @@ def headroom(trial: Trial) -> Finding:
 
 
 def _steps(trial: Trial) -> dict[str, int]:
-    won = {name: run for name, run in trial.runs.items() if expected(run.scripted, trial.condition).win}
+    which = case(trial)
+    won = {name: run for name, run in trial.runs.items() if expected(run.scripted, trial.condition, which).win}
     return {name: run.episode.steps for name, run in won.items()}
 
 
@@ -67,13 +68,14 @@ def answer(trial: Trial) -> Finding:
 @rule(
     FAMILY,
     "F3",
-    "every value that the fact may change to has a right commit of its own",
-    "the world must seed free choices for each alternative of the fact, all different",
+    "every value that the fact may change to has a right commit, and it is not the one of the old value",
+    "the world must seed alternatives of the fact that make a difference to the right commit",
 )
 def alternatives(trial: Trial) -> Finding | None:
-    """The answers under the fact's old value and each alternative exist and differ, in the row and in the report.
+    """The answers under the fact's old value and each alternative exist, and none of these is the old value's.
 
-    The plan's own value under every condition; all alternatives in the control arm, which they are the same for.
+    Two alternatives may have one answer, as two limits that no longer bind have. The plan's own value under every
+    condition; all alternatives in the control arm, which they are the same for.
     """
     role, pre = trial.fact, trial.best.evidence.pre
     options = [(role.value, role.text), *role.alternatives]
@@ -82,9 +84,10 @@ def alternatives(trial: Trial) -> Finding | None:
     elif trial.line.changes:
         return None
     answers = {text: _answer_if(trial, pre, value) for value, text in options}
-    distinct = {tuple(sorted(found.items(), key=str)) for found in answers.values()}
-    passed = len(options) >= 2 and all(answers.values()) and len(distinct) == len(options)
-    return Finding(passed, {"answers": len(distinct)}, None if passed else {k: dict(v) for k, v in answers.items()})
+    old = answers[role.text]
+    same = [text for text, found in answers.items() if text != role.text and found == old]
+    passed = len(answers) == len(options) >= 2 and all(answers.values()) and not same
+    return Finding(passed, {"answers": len(answers)}, None if passed else {k: dict(v) for k, v in answers.items()})
 
 
 def _answer_if(trial: Trial, state: State, value: Scalar) -> Mapping[str, Scalar]:
@@ -112,7 +115,7 @@ def _turned(state: State) -> State:
     deep=True,
 )
 def recovery(trial: Trial) -> Finding:
-    """E34: the oracle, begun anew at the change, wins; the control arm's remaining actions do not where the fact changed."""
+    """E34: the oracle, begun anew at the change, wins; where the fact changed, the control arm's actions do not."""
     env, fork = trial.env, trial.fork
     observation = env.restore(fork.after)
     episode = go_on(env, trial.runs[trial.oracle].scripted.policy, observation)

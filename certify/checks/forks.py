@@ -169,7 +169,7 @@ def readable(trial: Trial) -> Finding:
     deep=True,
 )
 def hidden(trial: Trial) -> Finding:
-    """E32: observations cut off one code point before the end of the value do not arm; with that code point, they do."""
+    """E32: observations cut off one code point before the value's end do not arm; with that code point, they do."""
     log = trial.best.log
     if log.armed is None:
         return Finding(False, {"armed": False})

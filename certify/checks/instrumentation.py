@@ -6,13 +6,12 @@ from typing import Any
 
 from envos.certify.checks import Finding, faults, rule
 from envos.certify.forgery import Draft
-from envos.certify.log import Log
 from envos.certify.matrix import terms
 from envos.certify.mutants import DISTINCT, Mutant, mutants
 from envos.certify.rollout import play
 from envos.certify.trial import Run, Trial
-from envos.envs.env import EnvOS
 from envos.envs.drivers.inprocess import InProcess
+from envos.envs.env import EnvOS
 
 FAMILY = "instrumentation"
 GRADED_AGAIN = 20
@@ -78,13 +77,14 @@ def _differing(run: Run, wanted: Mapping[str, int | None]) -> list[str]:
     "the grader leaves a term out: see rewards.invariants",
 )
 def complete(trial: Trial) -> Finding:
-    """The names of the invariants in each counted verdict."""
+    """The names of the invariants in each counted verdict; an episode in which nothing fired has none decided."""
     wanted = terms(trial)
     found = {
         name: []
         if tuple(run.episode.verdict["invariants"]) == wanted
         else [str(list(run.episode.verdict["invariants"]))]
         for name, run in _graded(trial).items()
+        if not run.episode.verdict["untriggered"]
     }
     return faults(found, {"invariants": list(wanted)})
 

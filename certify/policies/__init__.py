@@ -22,7 +22,8 @@ class Scripted:
 
     `wins` are the conditions in which it must reach the full endpoint; elsewhere it must not. `fails` maps a condition
     to the signature and the number of failed invariants that are expected there. A shortcut (`shortcut=True`) earns
-    nothing anywhere, and nothing more is expected of it.
+    nothing, and nothing more is expected of it; but where a world's instances come in cases, `cases` maps a condition
+    to those in which it must reach the full endpoint all the same, being right for a wrong reason.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Scripted:
     wins: frozenset[str] = frozenset()
     fails: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     shortcut: bool = False
+    cases: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def policies(world: str) -> Mapping[str, Scripted]:

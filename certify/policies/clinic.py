@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from envos.certify.policies import Observation, Scripted, Steps
 from envos.certify.policies.common import shortcuts
 from envos.certify.policies.reading import (
+    NotFound,
     Part,
     after,
     choose,
     element,
+    elements,
     follow,
     has,
     line,
@@ -115,6 +117,8 @@ def nearest(observation: Observation, known: Case) -> str:
     fitting = [
         (start, end) for start, end in free if all(end <= taken or start >= until for taken, until in known.busy)
     ]
+    if not fitting:
+        raise NotFound(f"no compatible slot on {observation['url']}")
     best = min(fitting, key=lambda slot: (abs(minutes(slot[0]) - minutes(known.session_start)), slot[0]))
     return best[0]
 
@@ -214,8 +218,10 @@ def report_only(observation: Observation) -> Steps:
     observation = yield from read_place(observation, known)
     right = known.place
     if first == right:
-        others = {cells[3] for cells in rows(observation) if len(cells) == 5} - {right, "Place"}
-        first = min(others)
+        observation = yield from follow(observation, "Referrals")
+        observation = yield from follow(observation, known.referral)
+        observation = yield from follow(observation, "Book appointment")
+        first = min(seen.label for seen in elements(observation) if seen.role == "radio" and seen.label != right)
     known.place = first
     observation = yield from to_review(observation, known)
     observation = yield from confirm(observation, known)

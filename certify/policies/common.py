@@ -12,7 +12,7 @@ from envos.envs.streams import Stream
 def no_op(observation: Observation) -> Steps:
     """Does nothing until the budget is spent."""
     while True:
-        observation = yield noop()
+        yield noop()
 
 
 def always_back(observation: Observation) -> Steps:

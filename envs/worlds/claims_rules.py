@@ -62,8 +62,8 @@ def continuation(task: Row) -> None:
 def answer(state: State, task: Row) -> dict[str, Scalar]:
     """The columns of the right approval, or {} where there is nothing to approve.
 
-    The amount is what is claimed less the deductible, but at most the limit that the claim's policy has now, to the cent.
-    Protocol section 3.
+    The amount is what is claimed less the deductible, but at most the limit that the claim's policy has now, to the
+    cent. Protocol section 3.
     """
     asked = _row(state, "claim", task["claim"])
     held = None if asked is None else _row(state, "policy", asked["policy_id"])

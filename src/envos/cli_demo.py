@@ -7,15 +7,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from envos.certify.certificate import Certificate
 from envos.certify.policies import policies
 from envos.cli_arguments import new_folder, worker_count
-from envos.cli_certify import certified, certified_json, certified_table, refusals
-from envos.cli_output import console, document, number, progress, table
-from envos.cli_run import Block, Cell, Outcome, block_json, cells, mean, played, stopped
-from envos.cli_verify import Rederived, failures, folders, rederived, summary, summary_table
+from envos.cli_certify import certified, certified_json, certified_tables, refusals
+from envos.cli_output import Score, console, document, matrix_table, table
+from envos.cli_run import Block, Cell, Outcome, block_json, cells, play_block
+from envos.cli_verify import Rederived, failures, rederive_all, summary, summary_table
 from envos.errors import UsageError
 
 ENVIRONMENT = "EnvOS/ClinicStale-v0"
@@ -33,23 +32,15 @@ def run_demo(out: Path, workers: int, as_json: bool) -> int:
     block = Block.checked(ENVIRONMENT, ["all"], ["all"], PLAYED, SPLIT, "first")
     certificate = certified(ENVIRONMENT, SPLIT, CERTIFIED, ["all"], ["all"], worker_count(workers))
     certificate.save(out / _CERTIFICATE)
-    outcomes: list[Outcome] = []
-    try:
-        with progress("episodes", len(block)) as advance:
-            outcomes.extend(played(block, out / _ARCHIVES, out / _CERTIFICATE, advance))
-    except KeyboardInterrupt:
-        stopped(out / _ARCHIVES)
-        raise
-    found = folders(out / _ARCHIVES)
-    with progress("archives", len(found)) as advance:
-        verdicts = rederived(found, advance)
+    outcomes = play_block(block, out / _ARCHIVES, out / _CERTIFICATE)
+    verdicts = rederive_all(out / _ARCHIVES)
     results = cells(block, outcomes)
     surprises = undeclared(block, results)
     if as_json:
         document(_document(block, certificate, results, outcomes, verdicts, surprises))
     else:
         _print(console(), out, block, certificate, results, outcomes, verdicts, surprises)
-    return 0 if certificate.admitted and not surprises and all(item.holds for item in verdicts) else 1
+    return 0 if not refusals(certificate) and not surprises and all(item.holds for item in verdicts) else 1
 
 
 def prepare(out: Path) -> None:
@@ -100,25 +91,16 @@ def contrast(outcomes: Sequence[Outcome], policy: str) -> dict[str, Any]:
 
 
 def matrix(block: Block, results: Sequence[Cell]) -> Table:
-    """Policies by conditions: mean fraction and endpoint rate in per cent, and the mean number of actions."""
-    shown = table(
-        f"Scripted policies on {block.split} seeds {block.seeds.start}:{block.seeds.stop}, anchor {block.anchor}: "
-        "mean fraction, endpoint %",
-        ("policy", *(f">{name}" for name in block.conditions), ">actions"),
-        "means over the counted episodes; - where none counts, since the change was never reached",
+    """What the policies reached, policies by conditions."""
+    return matrix_table(
+        f"Rolled out on {block.split} seeds {block.seeds.start}:{block.seeds.stop}, anchor {block.anchor}",
+        block.policies,
+        block.conditions,
+        {
+            (cell.policy, cell.condition): Score(cell.mean_fraction, cell.endpoint_rate, cell.mean_actions)
+            for cell in results
+        },
     )
-    for name in block.policies:
-        mine = [cell for cell in results if cell.policy == name]
-        actions = [cell.mean_actions for cell in mine if cell.mean_actions is not None]
-        shown.add_row(name, *map(_cell, mine), number(mean(actions), 1))
-    return shown
-
-
-def _cell(cell: Cell) -> Text:
-    if cell.endpoint_rate is None:
-        return Text("-", "dim")
-    style = "green" if cell.endpoint_rate == 1.0 else "" if cell.endpoint_rate else "red"
-    return Text(f"{number(cell.mean_fraction)} {100 * cell.endpoint_rate:3.0f}", style)
 
 
 def contrast_table(outcomes: Sequence[Outcome]) -> Table:
@@ -161,7 +143,7 @@ def _print(
     surprises: Sequence[str],
 ) -> None:
     for part in (
-        certified_table(certificate),
+        *certified_tables(certificate),
         matrix(block, results),
         contrast_table(outcomes),
         summary_table(out / _ARCHIVES, verdicts),

@@ -1,5 +1,6 @@
 """`envos play`: a person plays an episode in the terminal, with what an agent sees and may do."""
 
+import json
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +15,13 @@ from rich.rule import Rule
 from rich.text import Text
 
 from envos.cli_arguments import new_folder
-from envos.cli_output import console, document, table
+from envos.cli_output import console, document
 from envos.envs import action as grammar
 from envos.envs.env import EnvOS, Observation
 from envos.envs.evidence import Action, Fire, Request, Write
 from envos.envs.scenario import Scenario, check_anchor, check_condition, scenario
 from envos.envs.streams import check_seed, check_split
+from envos.rewards.invariants import NAMES
 from envos.wrappers.archive import Archive
 
 _HELP = """\
@@ -192,22 +194,14 @@ def tell(shown: Console, verdict: Mapping[str, Any], told: Mapping[str, Any]) ->
     if verdict["counted"]:
         outcome = "success" if verdict["endpoint"] else "failure"
         shown.print(f"Endpoint: {outcome}; fraction {verdict['fraction']:.2f}; reward {verdict['reward']:.1f}")
-    if verdict["invariants"]:
-        terms = table("", ("", "", "", ""))
-        terms.show_header = False
-        for name, term in verdict["invariants"].items():
-            word = Text("holds", "green") if term["passed"] else Text("fails", "bold red")
-            terms.add_row(name, word, term["reason"], _measured(term))
-        shown.print(terms)
+    for name, term in verdict["invariants"].items():
+        word = Text("holds", "green") if term["passed"] else Text("fails", "bold red")
+        shown.print(Text.assemble(f"  {name} {NAMES[name]}: ", word, f", {term['reason']}"))
+        if not term["passed"]:
+            for what, value in term["measured"].items():
+                shown.print(f"       {what}: {json.dumps(value)}", soft_wrap=True)
     shown.print(f"Signatures: {', '.join(verdict['signatures']) or 'none'}")
     shown.print(changed(told))
-
-
-def _measured(term: Mapping[str, Any]) -> str:
-    """What was measured, where a term fails."""
-    if term["passed"]:
-        return ""
-    return "; ".join(f"{name} {value}" for name, value in term["measured"].items() if value)
 
 
 def changed(told: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 from envos.certify.policies import policies
 from envos.certify.rollout import play
 from envos.cli_arguments import new_folder, seed_range, several
-from envos.cli_output import Advance, console, document, number, progress, share, table
+from envos.cli_output import console, document, number, progress, share, table
 from envos.envs.scenario import Scenario, check_anchor, scenario
 from envos.envs.streams import check_split
 from envos.errors import UsageError
@@ -103,7 +103,7 @@ class Cell:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def played(block: Block, out: Path | None, certificate: Path | None, advance: Advance) -> Iterator[Outcome]:
+def played(block: Block, out: Path | None, certificate: Path | None) -> Iterator[Outcome]:
     """Play a block, seed by seed, and write the archives to `out`; a seed's arms and policies follow each other."""
     keywords: dict[str, Any] = {"split": block.split, "anchor": block.anchor, "disable_env_checker": True}
     if certificate is not None:
@@ -119,7 +119,6 @@ def played(block: Block, out: Path | None, certificate: Path | None, advance: Ad
                     episode = play(archive or env, scripted[name].policy, seed, options)
                     folder = archive.folder.name if archive is not None and archive.folder is not None else ""
                     yield Outcome(name, condition, seed, episode.verdict, episode.steps, folder)
-                    advance()
     finally:
         (archive or env).close()  # type: ignore[no-untyped-call]
 
@@ -160,19 +159,30 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def play_block(block: Block, out: Path | None, certificate: Path | None) -> list[Outcome]:
+    """Play a block with a progress bar; when it is stopped, say what is left of it."""
+    outcomes: list[Outcome] = []
+    try:
+        with progress("episodes", len(block)) as done:
+            for outcome in played(block, out, certificate):
+                outcomes.append(outcome)
+                done(len(outcomes))
+    except KeyboardInterrupt:
+        if out is not None:
+            # The one that was cut off has no manifest, and so can never pass for a success.
+            left = f"{len(outcomes)} of {len(block)} archives are complete in {out}; the next may be cut off"
+            console(sys.stderr).print(left, soft_wrap=True)
+        raise
+    return outcomes
+
+
 def run_block(block: Block, out: Path | None, certificate: Path | None, as_json: bool) -> None:
     """Play a block and print how it went. Raises CertificateError for an instance that is not admitted."""
     if out is not None:
         new_folder(out)
     if certificate is not None and not certificate.is_file():
         raise UsageError(f"--certificate is a file that `envos certify` wrote; there is none at {certificate}")
-    outcomes: list[Outcome] = []
-    try:
-        with progress("episodes", len(block)) as advance:
-            outcomes.extend(played(block, out, certificate, advance))
-    except KeyboardInterrupt:
-        stopped(out)
-        raise
+    outcomes = play_block(block, out, certificate)
     found = cells(block, outcomes)
     if as_json:
         document(
@@ -188,13 +198,6 @@ def run_block(block: Block, out: Path | None, certificate: Path | None, as_json:
     shown.print(results(block, found))
     if out is not None:
         shown.print(f"Archives of {len(outcomes)} episodes are in {out} (envos verify {out})", soft_wrap=True)
-
-
-def stopped(out: Path | None) -> None:
-    """Say what is left of a block that was stopped."""
-    if out is not None:
-        # The one that was cut off has no manifest, and so can never pass for a success.
-        console(sys.stderr).print(f"Archives written so far stay in {out}; the last one may be cut off", soft_wrap=True)
 
 
 def block_json(block: Block) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -133,20 +133,20 @@ def folders(root: Path) -> list[Path]:
     return sorted(found)
 
 
-def rederived(found: Sequence[Path], advance: Callable[[], None]) -> list[Rederived]:
-    """All archives, in order."""
-    done = []
-    for folder in found:
-        done.append(rederive(folder))
-        advance()
-    return done
+def rederive_all(root: Path) -> list[Rederived]:
+    """All archives under a folder, in order, with a progress bar. Raises UsageError without any."""
+    found = folders(root)
+    results = []
+    with progress("archives", len(found)) as done:
+        for folder in found:
+            results.append(rederive(folder))
+            done(len(results))
+    return results
 
 
 def verify_folder(root: Path, as_json: bool) -> int:
     """Verify every archive under a folder and print what was found; 1 when something does not hold."""
-    found = folders(root)
-    with progress("archives", len(found)) as advance:
-        done = rederived(found, advance)
+    done = rederive_all(root)
     if as_json:
         document({"folder": str(root), **summary(done), "results": [item.to_json() for item in done]})
     else:

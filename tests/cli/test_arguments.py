@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from envos.cli_arguments import new_file, new_folder, seed_range, several, worker_count
 from envos.errors import UnknownName, UsageError
 
@@ -23,7 +24,22 @@ def test_seeds_are_a_half_open_range(text: str, seeds: range) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":", "a:b", "5:1", "5:5", "-3:5", "1:-5", "1:2:3", "1.5:3", "1e3", "0x10", "٣:٥", "1 :2", "0:99999999999"],
+    [
+        "",
+        ":",
+        "a:b",
+        "5:1",
+        "5:5",
+        "-3:5",
+        "1:-5",
+        "1:2:3",
+        "1.5:3",
+        "1e3",
+        "0x10",
+        "\u0663:\u0665",
+        "1 :2",
+        "0:99999999999",
+    ],
 )
 def test_other_seeds_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--seeds"):

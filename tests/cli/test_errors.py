@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envos import cli
 from typer.testing import Result
 
+from envos import cli
 from envos.errors import CertificateError, DatabaseError, EvidenceError, RoleError, UnknownName, UsageError
 
 ENVIRONMENT = "EnvOS/ClinicStale-v0"
@@ -128,7 +128,9 @@ def test_ctrl_c_is_one_word(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_and_version_are_quick_and_load_nothing_heavy() -> None:
     script = "import sys\nfrom envos.cli import app\ntry:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
-    script += "print(*(name for name in ('sqlalchemy', 'rich', 'envos.envs.env') if name in sys.modules), file=sys.stderr)"
+    script += (
+        "print(*(name for name in ('sqlalchemy', 'rich', 'envos.envs.env') if name in sys.modules), file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "certify" in done.stdout
     assert done.stderr.strip() == ""
