@@ -142,8 +142,19 @@ class Database:
         finally:
             if scratch.in_transaction:
                 scratch.execute("ROLLBACK")
-        self._replace(raw, scratch.serialize())
+        image = scratch.serialize()
+        self._replace(raw, image)
+        # What was put in need not be read out again: the state before the episode is asked for at its end.
+        self._dumps = [(image, self._filled(rows, canary))]
         self.actor, self.request = "harness", 0
+
+    def _filled(self, rows: Mapping[str, Sequence[tuple[Scalar, ...]]], canary: str) -> State:
+        """The state that `load` makes of these rows."""
+        own = {"canary": ((1, canary),), "neutral": ((1, "-"),)}
+        return {
+            name: TableState(columns, {row[columns.index("id")]: row for row in rows.get(name, own.get(name, ()))})  # type: ignore[misc]
+            for name, columns in sorted(self._template.columns.items())
+        }
 
     def drain(self) -> list[Write]:
         """The writes since the last call, in order, and forget them; costs next to nothing when there were none.
