@@ -163,7 +163,8 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as JSON data, with its digest."""
-        return {**self._body(), "digest": self.digest}
+        data: dict[str, Any] = json.loads(canonical(self._body()))
+        return {**data, "digest": self.digest}
 
     def save(self, path: str | Path) -> None:
         """Write it to a file."""

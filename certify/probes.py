@@ -21,7 +21,7 @@ from envos.envs.evidence import Fault, Fire, Frame, Record, Scalar
 from envos.envs.page import Form, Hidden, Link, Page, Radio, Select
 from envos.envs.roles import World
 
-CRAWLED = 24
+CRAWLED = 12
 """URLs of one route that a crawl asks for at most."""
 _PROBE = "/certification-probe"
 

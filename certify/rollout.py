@@ -39,10 +39,11 @@ def go_on(env: gymnasium.Env[Any, str], policy: Policy, observation: Mapping[str
         if terminated or truncated:
             steps.close()
             return Episode(info["verdict"], float(reward), len(actions), tuple(actions))
-        action = _next(steps, observation)
+        action = reply(steps, observation)
 
 
-def _next(steps: Any, observation: Mapping[str, Any]) -> str:
+def reply(steps: Any, observation: Mapping[str, Any]) -> str:
+    """What a policy does next; one that has stopped, or does not find what it looks for, does nothing."""
     try:
         following: str = steps.send(observation)
         return following

@@ -8,6 +8,7 @@ otherwise.
 from collections.abc import Mapping
 from typing import Any
 
+from envos.certify.log import Log, read
 from envos.certify.policies import Policy
 from envos.certify.policies.reading import NotFound
 from envos.certify.rollout import Episode
@@ -22,7 +23,7 @@ from envos.envs.perturbation import Plan
 class Node:
     """One moment: the observation, the snapshot (None after the end), what followed each action, and how it ended."""
 
-    __slots__ = ("children", "evidence", "observation", "reward", "snapshot", "verdict")
+    __slots__ = ("children", "evidence", "log", "observation", "reward", "snapshot", "verdict")
 
     def __init__(self, observation: Mapping[str, Any], snapshot: Snapshot | None) -> None:
         self.observation = observation
@@ -31,6 +32,7 @@ class Node:
         self.verdict: Mapping[str, Any] | None = None
         self.reward = 0.0
         self.evidence: Evidence | None = None
+        self.log: Log | None = None
 
 
 class Tree:
@@ -45,17 +47,21 @@ class Tree:
         self.pages: Mapping[str, Page | Redirect | None] | None = None
         self._at: Node | None = self.root
 
-    def play(self, policy: Policy) -> tuple[Episode, Evidence]:
-        """One policy's episode to its end; as in `rollout.go_on`, one that gives up does nothing until then."""
+    def play(self, policy: Policy) -> tuple[Episode, Evidence, Log]:
+        """One policy's episode to its end, its evidence and log.
+
+        As in `rollout.go_on`, a policy that gives up does nothing until the end.
+        """
         node, actions = self.root, []
         steps = policy(dict(node.observation))
         action = next(steps)
         while True:
             actions.append(action)
             node = self.after(node, action)
-            if node.verdict is not None and node.evidence is not None:
+            if node.verdict is not None and node.evidence is not None and node.log is not None:
                 steps.close()
-                return Episode(node.verdict, node.reward, len(actions), tuple(actions)), node.evidence
+                episode = Episode(node.verdict, node.reward, len(actions), tuple(actions))
+                return episode, node.evidence, node.log
             try:
                 action = steps.send(dict(node.observation))
             except (StopIteration, NotFound):
@@ -74,6 +80,7 @@ class Tree:
         made = node.children[action] = self._at = Node(observation, None if ended else env.snapshot())
         if ended:
             made.verdict, made.reward, made.evidence = info["verdict"], float(reward), env.evidence()
+            made.log = read(made.evidence.records, self.plan)
         return made
 
     def leave(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from envos.certify.log import Log, read
+from envos.certify.log import Log
 from envos.certify.policies import Scripted, policies
 from envos.certify.rollout import Episode
 from envos.certify.tree import Tree
@@ -109,6 +109,14 @@ class Trial:
             raise UsageError(f"world {self.world.name} has no fact")
         return role
 
+    @cached_property
+    def distinct(self) -> Mapping[str, Run]:
+        """The runs without those that did what another one did, which have the same evidence."""
+        found: dict[int, tuple[str, Run]] = {}
+        for name, item in self.runs.items():
+            found.setdefault(id(item.evidence), (name, item))
+        return dict(found.values())
+
     @property
     def best(self) -> Run:
         """The oracle's run."""
@@ -183,8 +191,7 @@ def _idle(found: Run, instance: Instance) -> bool:
 
 def run(tree: Tree, scripted: Scripted) -> Run:
     """One policy's run."""
-    episode, evidence = tree.play(scripted.policy)
-    return Run(scripted, episode, evidence, read(evidence.records, tree.plan))
+    return Run(scripted, *tree.play(scripted.policy))
 
 
 def trial(

@@ -1,7 +1,8 @@
 """The application of a world: a request comes in, a page goes out, and the access log keeps both.
 
 No sockets: the in-process driver, a browser's server and the tools all call `Application.ask`. The perturbation, when
-it is due, is carried out before the handler reads anything, so the page that this very request returns shows it.
+it is due, is carried out before the handler reads anything, so the page that this very request returns shows it; one that
+alters what a commit has stored is carried out after the handler has written it, in the same request.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl
 
 from envos.envs.database import Database
-from envos.envs.evidence import Ledger, Request, Served
+from envos.envs.evidence import Ledger, Request, Served, Write
 from envos.envs.page import Cell, Form, Hidden, Modal, Page, Paragraph, Value, clean
 from envos.envs.perturbation import OneShot
 from envos.envs.statements import Statements
@@ -172,10 +173,15 @@ class Application:
         context = Context(self._statements, method, params, key, number, now, oneshot.plan.review, self._watched)
         handler = routes.handlers.get((method, route))
         status, page, location = self._handle(handler, context, route)
+        made: Write | None = None
         for write in database.drain():
             self.ledger.append(write)
             if write.table == oneshot.plan.commit_table and write.op == "insert" and write.actor == "agent":
-                oneshot.closed = True
+                made = made or write
+        if made is not None:
+            if oneshot.due(actor, via, method, route, made):
+                oneshot.fire(database, self.ledger, number, now)
+            oneshot.closed = True
         request = Request(
             number,
             self.step,

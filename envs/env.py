@@ -49,6 +49,8 @@ _LINE = 160
 _OPTIONS = ("condition", "anchor", "policy", "model", "model_resolved")
 
 Observation = dict[str, Any]
+Reader = Callable[[object], grammar.Action | grammar.ActionError]
+"""Makes an action of a reply of the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class EnvOS(gymnasium.Env[Observation, str]):
         self._verifier = verifier
         self._code = dict(code)
         self._driver = driver
+        self._read: Reader = grammar.parse
+        self._call: Callable[[grammar.Action], str] = lambda action: ""
         self._database = Database(world.metadata)
         self._live = False
         self._final: Observation | None = None
@@ -132,6 +136,15 @@ class EnvOS(gymnasium.Env[Observation, str]):
             }
         )
         self.action_space = ActionText(grammar.MAX_LENGTH)
+
+    def use(self, driver: Driver, read: Reader, call: Callable[[grammar.Action], str], name: str) -> None:
+        """From the next reset on, take actions of another kind: `read` makes one of a reply, `call` carries it out.
+
+        `name` goes into the identity of their episodes. The grammar's own verbs are carried out as ever.
+        """
+        self._driver.close()
+        self._driver, self._read, self._call, self._code["actions"] = driver, read, call, name
+        self._live, self._final = False, None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -206,10 +219,9 @@ class EnvOS(gymnasium.Env[Observation, str]):
             return self._after_end()
         self._step += 1
         self._app.step = self._step
-        parsed = grammar.parse(action)
+        parsed = self._read(action)
         raw = action if isinstance(action, str) else f"<{type(action).__name__}>"
-        fault, cut = "", 0
-        verb, args = "", tuple[str, ...]()
+        fault, verb, cut, args = "", "", 0, tuple[str, ...]()
         if isinstance(parsed, grammar.ActionError):
             error = parsed.message
         else:
@@ -248,7 +260,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
             case "memo":
                 self._memo = args[0][:MEMO_LIMIT]
                 return "", max(0, len(args[0]) - MEMO_LIMIT)
-        return "", 0
+        return "" if action.verb in ("report", "noop") else self._call(action), 0
 
     def _record(self, raw: str, verb: str, args: tuple[str, ...], cut: int, error: str) -> None:
         wall = (perf_counter() - self._clock) * 1000.0
@@ -269,20 +281,9 @@ class EnvOS(gymnasium.Env[Observation, str]):
         )
         digest = frame_sha256(url, view.text, view.listing, view.notice, error, self._memo, left)
         frame = Frame(
-            self._frame,
-            self._step,
-            request.number,
-            url,
-            view.text,
-            view.listing,
-            view.notice,
-            error,
-            self._memo,
-            left,
-            delivered,
-            "",
-            digest,
-        )
+            self._frame, self._step, request.number, url, view.text, view.listing, view.notice, error, self._memo,
+            left, delivered, "", digest,
+        )  # fmt: skip
         self.ledger.append(frame)
         self._shown = frame
         self._oneshot.deliver(frame, request)

@@ -1,23 +1,25 @@
 """The change that happens once: its plan (frozen data, archived) and the one-shot that carries it out.
 
 The one-shot is armed by an observation that was handed over with the old value in it, fires inside the first eligible
-request of the agent after that, before the handler reads the database, and never again: a unique row guards it.
-Protocol section 4.
+request of the agent after that, before the handler reads the database (or, where the plan's phase is `AFTER`, once it has
+written the commit), and never again: a unique row guards it. Protocol section 4.
 """
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from envos.envs.database import Database
-from envos.envs.evidence import Fire, Frame, Ledger, Request, Scalar
+from envos.envs.evidence import Fire, Frame, Ledger, Request, Scalar, Write
 from envos.errors import EvidenceError
 
 NOW = "$now"
 """Stands for the virtual time of the firing in an operation's columns."""
 NEXT = "$next"
 """Stands for the number of the request after the one that fires."""
+BEFORE, AFTER = "before", "after"
+"""Phases of a firing: before the handler reads, or after it has written the commit, inside the same request."""
 
 
 class Operation(NamedTuple):
@@ -34,9 +36,12 @@ class Plan:
     """What was decided before the episode: when the perturbation fires, what it does, what is promised.
 
     `arm` is (table, id, column) of the fact whose text `arm_text`, delivered from one of `surfaces`, arms the trigger;
-    `trigger` are the routes whose first direct GET after that fires it. `announced` promises a modal notice, `review` is
-    what the review step (`review_route`) shows: nothing, link or value. Operations that change nothing go to the table
-    `neutral`, so that every condition does the same number of them.
+    `trigger` are the routes whose first direct GET after that fires it, `posts` those whose POST does. `announced` promises
+    a modal notice, `review` is what the review step (`review_route`) shows: nothing, link or value. Operations that change
+    nothing go to the table `neutral`, so that every condition does the same number of them.
+
+    In the phase `AFTER` the operations follow the commit inside its own request, if the committed row has the columns
+    `when`. What they update is then what the software made of the commit, and nothing that the organisation holds true.
     """
 
     world: str
@@ -58,11 +63,25 @@ class Plan:
     review_route: str
     commit_table: str
     watched: tuple[tuple[str, int, str], ...]
+    posts: tuple[str, ...] = ()
+    phase: str = BEFORE
+    when: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def fires(self, method: str, route: str) -> bool:
+        """Whether such a request of the agent may fire."""
+        return route in self.trigger if method == "GET" else method == "POST" and route in self.posts
+
+    def awaits(self, made: Write) -> bool:
+        """Whether this commit is the one that the operations are about."""
+        return all(made.columns.get(name, (None, None))[1] == value for name, value in self.when.items())
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as JSON data."""
+        """The plan as JSON data; what is as in most plans (`posts`, `phase`, `when`) is left out."""
         data: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        data["task"] = dict(self.task)
+        data["task"], data["when"] = dict(self.task), dict(self.when)
+        for name, usual in (("posts", ()), ("phase", BEFORE), ("when", {})):
+            if data[name] == usual:
+                del data[name]
         data["operations"] = [operation._asdict() for operation in self.operations]
         return data
 
@@ -80,6 +99,8 @@ class Plan:
                 for item in data["operations"]
             )
             table, key, column = data["arm"]
+            if data.get("phase", BEFORE) not in (BEFORE, AFTER):
+                raise ValueError(f"there is no phase {data['phase']!r}")
             return cls(
                 **{
                     **data,
@@ -87,6 +108,8 @@ class Plan:
                     "operations": operations,
                     "surfaces": tuple(data["surfaces"]),
                     "trigger": tuple(data["trigger"]),
+                    "posts": tuple(data.get("posts", ())),
+                    "when": dict(data.get("when", {})),
                     "watched": tuple((name, at, item) for name, at, item in data["watched"]),
                 }
             )
@@ -121,16 +144,17 @@ class OneShot:
         ):
             self.armed_by = frame.number
 
-    def due(self, actor: str, via: str, method: str, route: str) -> bool:
-        """Whether this request is the one that fires."""
+    def due(self, actor: str, via: str, method: str, route: str, made: Write | None = None) -> bool:
+        """Whether this request fires now: before its handler reads, or once it has `made` the first commit."""
+        plan = self.plan
         return (
             self.armed_by >= 0
             and not self.fired
             and not self.closed
             and actor == "agent"
             and via == "direct"
-            and method == "GET"
-            and route in self.plan.trigger
+            and plan.fires(method, route)
+            and (plan.phase == BEFORE if made is None else plan.phase == AFTER and plan.awaits(made))
         )
 
     def fire(self, database: Database, ledger: Ledger, request: int, now: str) -> None:

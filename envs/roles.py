@@ -16,6 +16,7 @@ from envos.envs.page import Link
 from envos.envs.perturbation import Plan
 from envos.envs.statements import Statements
 from envos.envs.streams import Stream
+from envos.envs.tools import Tool
 from envos.errors import RoleError
 
 Row = tuple[Scalar, ...]
@@ -77,14 +78,58 @@ class Continuation:
 
 
 @dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that the task selects and that somebody else can take: a row of `table`.
+
+    `column` says `free` until it says `taken`. `wanted` is the row that the task selects, served as a selection from
+    `surfaces` with `text` for a free one; `others` are rows that decide nothing. `rival(key, draw)` are the columns of the
+    commit table's row by which somebody else takes a row (draw: 0 to 1, chooses who), `letter(key, draw)` those of the
+    message that tells of it, without the time.
+    """
+
+    table: str
+    column: str
+    free: Scalar
+    taken: Scalar
+    text: str
+    wanted: int
+    others: tuple[int, ...]
+    surfaces: tuple[str, ...]
+    rival: Callable[[int, float], Mapping[str, Scalar]]
+    letter: Callable[[int, float], Mapping[str, Scalar]]
+
+
+@dataclass(frozen=True, slots=True)
+class Coercion:
+    """How the software can store something else than was chosen, in the commit's own request.
+
+    `arm` (table, id, column), served from `surfaces` as `text`, shows that the right choice is being reviewed. The row
+    that the commit then makes has the columns `made`, its id among them; `columns` maps its columns to what was chosen and
+    what is stored instead, and `following` are (table, id, column, as the commit left it, as the other value has it).
+    """
+
+    arm: tuple[str, int, str]
+    text: str
+    surfaces: tuple[str, ...]
+    made: Mapping[str, Scalar]
+    columns: Mapping[str, tuple[Scalar, Scalar]]
+    following: tuple[tuple[str, int, str, Scalar, Scalar], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Roles:
-    """One instance's roles; a role that a world does not have is None."""
+    """One instance's roles; a role that a world does not have is None.
+
+    A role that asks for the right answer is worked out only for the phenomenon that asks for it.
+    """
 
     fact: Fact | None = None
     twin: Fact | None = None
     detail: Fact | None = None
     commit: Commit | None = None
     continuation: Continuation | None = None
+    resource: Callable[[], Resource] | None = None
+    coercion: Callable[[], Coercion] | None = None
 
     def require(self, world: str, phenomenon: str, names: tuple[str, ...]) -> None:
         """Raise RoleError, naming the missing role, unless every named role is there."""
@@ -121,7 +166,8 @@ class World:
     has, from the authoritative state. `describe(state, row)` gives the report fields of a committed row, `report` their
     types (text, datetime, money or id). `display(state, table, column, value)` is a stored value as pages show it.
     `refusals` maps a code to (status, text). `reminder` is the label of the link to the source that a review step shows
-    when the condition discloses one ("" for a world without such a link).
+    when the condition discloses one ("" for a world without such a link). `tools` names every route for agents that
+    call functions.
     """
 
     name: str
@@ -140,17 +186,27 @@ class World:
     describe: Callable[[State, Mapping[str, Scalar]], Mapping[str, str]]
     display: Callable[[State, str, str, Scalar], str]
     reminder: str = ""
+    tools: tuple[Tool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """An arm: which role changes ("" for none), whether a modal announces it, what the review step shows."""
+    """An arm: what changes ("" for nothing), by which channel that is told, what the review step shows.
+
+    `channel` is none, mail (a message in the inbox, which nothing makes the agent read) or modal (a notice that must be
+    acknowledged, and is promised to be delivered); `review` is nothing, link or value.
+    """
 
     code: str
     changes: str
-    announced: bool
+    channel: str
     review: str
     about: str
+
+    @property
+    def announced(self) -> bool:
+        """Whether a notice is promised."""
+        return self.channel == "modal"
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,8 @@ class Rows:
         rows = self._cursor.fetchall()
         if len(rows) != 1:
             raise DatabaseError(f"expected one row, got {len(rows)}")
-        return rows[0]
+        only: tuple[Any, ...] = rows[0]
+        return only
 
     def scalar(self) -> Any:
         """The first column of the first row, or None."""

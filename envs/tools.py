@@ -1,7 +1,7 @@
 """Named tools: what a world's route is called, and the arguments that it takes, for agents that call functions.
 
-A world lists one `Tool` for each of its routes; the schema that an agent is given, the reading of its calls, the request
-that a call makes and the calls that a result offers all come from these lines (`envos.envs.toolbox`).
+A world lists one `Tool` for each of its routes. The schema that an agent is given, the reading of its calls, the
+request that a call makes and the calls that a result offers all come from these lines (`envos.envs.toolbox`).
 """
 
 from typing import Any, NamedTuple
@@ -42,13 +42,17 @@ class Argument(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """One operation of a world: a name, the route that it asks for, and what it does."""
+    """One operation of a world: a name, the route that it asks for, and what it does.
+
+    `answers_notice`: it sends the form of the notice on the last result, and is of no use without one.
+    """
 
     name: str
     method: str
     route: str
     about: str
     arguments: tuple[Argument, ...] = ()
+    answers_notice: bool = False
 
     def usage(self) -> str:
         """The call in one line, such as `list_slots(referral_id: integer, place_id: integer)`; `?`: may be left out."""

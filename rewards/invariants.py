@@ -1,7 +1,7 @@
 """The endpoint's terms I1 to I5, decided from rows and from the structured report. Protocol section 3.
 
 What the organisation holds true is the state before the episode plus the perturbation's writes, never the
-agent's.
+agent's, nor what the software made of the agent's commit.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -46,7 +46,7 @@ class Invariant:
 class Outcome:
     """What the invariants and the signatures are decided from, computed once.
 
-    `made` are the rows of the commit table that are there after and were not before, by id; `live` those in
+    `made` are the rows of the commit table that the agent has added, by id; `live` those in
     force that belong to the task. `right` is the right commit's columns, `truth` the authoritative state, and
     `diff` what differs from it.
     """
@@ -73,7 +73,7 @@ def outcome(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Outco
     right = world.answer(truth, plan.task)
     if not right or commit.table != plan.commit_table:
         raise NoAnswerError(f"world {world.name!r} has no answer in {plan.commit_table}: {dict(right)}")
-    before = evidence.pre.get(commit.table, EMPTY).rows
+    before = truth.get(commit.table, EMPTY).rows
     made = {
         key: record(evidence.post, commit.table, key) or {}
         for key in sorted(evidence.post.get(commit.table, EMPTY).rows.keys() - before.keys())
@@ -199,11 +199,12 @@ def _allowed(facts: Outcome) -> Allowed:
     own: set[int] = set()
     keys: dict[str, set[Scalar]] = {item.key_from: set() for item in commit.consequences}
     for _, write in facts.trace.writes:
-        if write.actor != "agent" or write.table != commit.table:
+        if write.table != commit.table:
             continue
-        if write.op == "insert" and _of_subject(write, commit):
+        if write.actor == "agent" and write.op == "insert" and _of_subject(write, commit):
             own.add(write.key)
             allowed[commit.table, write.key] = None
+        # Whoever wrote it, the agent or the perturbation: what follows from its own commit is no collateral change.
         if write.key in own:
             for name, seen in keys.items():
                 seen.update(write.columns.get(name, ()))

@@ -18,6 +18,7 @@ from envos.envs.evidence import (
 )
 from envos.envs.perturbation import Plan
 from envos.envs.roles import World
+from envos.envs.toolbox import Call, said
 from envos.rewards.trace import Reason, Trace
 
 ACTORS = ("agent", "harness")
@@ -141,8 +142,7 @@ class _Walk:
         if last is None or last.verb != "report" or not due or not record.step == last.step == self.actions:
             self.note("report_unasked", f"a report stands at step {record.step} without the action")
             return
-        reply = grammar.parse(last.raw)
-        if isinstance(reply, grammar.ActionError) or dict(reply.fields) != record.fields:
+        if _reported(last.raw, self.trace.by_tools()) != record.fields:
             self.note("report_differs", f"the report is not what step {record.step} said")
 
     def fault(self, record: Fault) -> None:
@@ -168,6 +168,15 @@ class _Walk:
         for place, write in self.pending:
             self.found.append(Reason("write_request", place, f"request {write.request} has no line"))
         self.pending.clear()
+
+
+def _reported(raw: str, by_tools: bool) -> dict[str, str] | None:
+    """The report that a reply gives, or None where it gives none."""
+    if by_tools:
+        call = said(raw)
+        return call.arguments if isinstance(call, Call) and call.name == "report" else None
+    reply = grammar.parse(raw)
+    return dict(reply.fields) if isinstance(reply, grammar.Action) else None
 
 
 def sequence(trace: Trace, plan: Plan, world: World) -> list[Reason]:

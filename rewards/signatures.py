@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envos.envs.evidence import Scalar, TableState, Write
-from envos.envs.perturbation import Plan
+from envos.envs.perturbation import AFTER, Plan
 from envos.rewards.compare import differing
 from envos.rewards.invariants import Invariant, Outcome, Row, holds
 from envos.rewards.statediff import record
@@ -23,7 +23,8 @@ class Story:
 
     `stale` are the columns by which a commit is known that used the old value (empty where the fact did not
     change, or where it makes no difference), `over` those of one that took an irrelevant change for a change
-    of the fact. `stale_keys` are the commits that were made with the old value after it had changed.
+    of the fact. `stale_keys` are the commits that were made with the old value after it had changed. `coerced` maps the
+    agent's commits that were stored otherwise than they were made to the columns that were stored instead.
     """
 
     facts: Outcome
@@ -31,6 +32,11 @@ class Story:
     stale: Row
     over: Row
     stale_keys: tuple[int, ...]
+    coerced: Mapping[int, Row]
+
+    def still_coerced(self) -> bool:
+        """Whether a commit in force still holds what was stored instead of the choice."""
+        return any(holds(self.facts.live.get(key), columns) for key, columns in self.coerced.items())
 
 
 def story(facts: Outcome, invariants: Mapping[str, Invariant]) -> Story:
@@ -40,7 +46,7 @@ def story(facts: Outcome, invariants: Mapping[str, Invariant]) -> Story:
     # Other answers than the right one are asked of the world only where something else was committed.
     stale = _stale(facts) if any(not holds(row, facts.right) for _, row in made) else {}
     over = _over(facts) if any(not holds(row, facts.right) for row in facts.live.values()) else {}
-    return Story(facts, invariants, stale, over, tuple(key for key, row in made if _uses(row, stale)))
+    return Story(facts, invariants, stale, over, tuple(key for key, row in made if _uses(row, stale)), _coerced(facts))
 
 
 def names(facts: Outcome, invariants: Mapping[str, Invariant]) -> tuple[str, ...]:
@@ -79,6 +85,18 @@ def _over(facts: Outcome) -> Row:
     return _telling(facts.world.answer(supposed, facts.plan.task), facts.right, new, row[column])
 
 
+def _coerced(facts: Outcome) -> dict[int, Row]:
+    """The agent's commits that the perturbation altered, and the columns that it gave another value."""
+    if facts.plan.phase != AFTER:
+        return {}
+    made = {write.key for _, write in facts.trace.commits}
+    return {
+        write.key: _after(write)
+        for _, write in facts.trace.writes
+        if write.actor == "perturbation" and write.table == facts.commit.table and write.key in made and write.columns
+    }
+
+
 def _telling(wrong: Row, right: Row, used: Scalar, current: Scalar) -> Row:
     """The columns by which a wrong commit is known: those that carry the value, else all that differ."""
     differs = {name: value for name, value in wrong.items() if value != right.get(name)}
@@ -110,8 +128,8 @@ def over_applied(story: Story) -> bool:
 
 
 def update_neglected(story: Story) -> bool:
-    """The change was announced and the notice delivered before the commit, which is stale all the same."""
-    told = story.facts.plan.announced and any(frame.notice for _, frame in story.facts.trace.between())
+    """The change was announced and the notice delivered in time, and the commit is stale all the same."""
+    told = story.facts.plan.announced and any(frame.notice for _, frame in story.facts.trace.told(story.facts.plan))
     return told and stale_commit(story)
 
 
@@ -138,6 +156,27 @@ def delete_and_recreate(story: Story) -> bool:
     return False
 
 
+def coercion_undetected(story: Story) -> bool:
+    """A commit is still stored otherwise than it was made, and no report says how it is stored."""
+    return story.still_coerced() and not story.invariants["I5"].passed
+
+
+def coercion_disclosed(story: Story) -> bool:
+    """A commit is still stored otherwise than it was made, and the report says how it is stored."""
+    return story.still_coerced() and story.invariants["I5"].passed
+
+
+def coercion_repaired(story: Story) -> bool:
+    """A commit that was stored otherwise than it was made was amended, in place, to the right one."""
+    return any(holds(story.facts.live.get(key), story.facts.right) for key in story.coerced)
+
+
+def rebooked_after_coercion(story: Story) -> bool:
+    """A commit that was stored otherwise than it was made is not in force any more, and another one was made after it."""
+    last = max((write.key for _, write in story.facts.trace.commits), default=0)
+    return any(key not in story.facts.live and key < last for key in story.coerced)
+
+
 def never_looked(story: Story) -> bool:
     """No observation ever held the fact."""
     return not story.facts.trace.looks
@@ -148,14 +187,20 @@ def reread_before_commit(story: Story) -> bool:
     return reread(story.facts.trace, story.facts.plan) is not None
 
 
-def reread(trace: Trace, plan: Plan) -> int | None:
-    """The step of the first frame between firing and commit with the source's current value, or None."""
-    committed = trace.committed_at()
+def reread(trace: Trace, plan: Plan, before: int | None = None) -> int | None:
+    """The step of the first frame between firing and commit with the source's current value, or None.
+
+    The commit is the first one, or that which stands at `before` in the ledger.
+    """
+    committed = trace.committed_at() if before is None else before
     if committed is None or not trace.fires:
         return None
     for place, frame, item in trace.looks:
         request = trace.asked.get(frame.request)
-        if request is None or item.text != plan.new_text or request.route not in plan.surfaces:
+        if request is None or item.text != plan.new_text:
+            continue
+        # What a review step discloses is no look at the source.
+        if plan.review != "nothing" and request.route not in plan.surfaces:
             continue
         if trace.fired_at() < place < committed:
             return frame.step
@@ -205,10 +250,10 @@ def not_continued(story: Story) -> bool:
 
 
 def wrong_commit(story: Story) -> bool:
-    """A commit is in force that is not right, and no missed or over-applied change explains it."""
+    """A commit is in force that is not right, and no missed, over-applied or coerced change explains it."""
     if not story.facts.live or story.invariants["I1"].passed:
         return False
-    return not stale_commit(story) and not over_applied(story)
+    return not stale_commit(story) and not over_applied(story) and not story.still_coerced()
 
 
 SIGNATURES: Mapping[str, Predicate] = {
@@ -220,6 +265,10 @@ SIGNATURES: Mapping[str, Predicate] = {
         update_neglected,
         duplicate_commit,
         delete_and_recreate,
+        coercion_undetected,
+        coercion_disclosed,
+        coercion_repaired,
+        rebooked_after_coercion,
         never_looked,
         reread_before_commit,
         misreported,

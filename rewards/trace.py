@@ -19,7 +19,8 @@ from envos.envs.evidence import (
     State,
     Write,
 )
-from envos.envs.perturbation import Operation, Plan
+from envos.envs.perturbation import AFTER, BEFORE, Operation, Plan
+from envos.envs.toolbox import NAME
 from envos.rewards.statediff import replay
 
 
@@ -38,7 +39,8 @@ class Trace:
     armed: the first observation with the old value, on a page that the agent asked for. eligible: the first
     request that may fire after it. commits: the agent's insertions into the commit table. looks: every
     delivery of the fact. asked: request number -> request. truth: what the organisation holds true, which is
-    the state before the episode plus the perturbation's writes, never the agent's. replayed: all writes.
+    the state before the episode plus the perturbation's writes, never the agent's; where the perturbation
+    alters what the agent's commit has stored, its updates are no truth either. replayed: all writes.
     """
 
     records: tuple[Record, ...]
@@ -67,12 +69,25 @@ class Trace:
         """The place of the agent's first commit, or None."""
         return self.commits[0][0] if self.commits else None
 
+    def by_tools(self) -> bool:
+        """Whether the agent called named tools, and was shown their results, in place of pages."""
+        return bool(self.starts) and self.starts[0][1].identity.get("actions") == NAME
+
     def between(self) -> Iterable[tuple[int, Frame]]:
         """The observations between the firing and the first commit (the end, where there is none)."""
-        first, last = self.fired_at(), self.committed_at()
-        for place, frame in self.frames:
-            if place > first and (last is None or place < last):
-                yield place, frame
+        return self._after_firing(self.committed_at())
+
+    def told(self, plan: Plan) -> Iterable[tuple[int, Frame]]:
+        """The observations in which a notice is in time.
+
+        They are those `between`; where the commit's own request may fire, no notice can come before it for sure, and all
+        that follow the firing are in time.
+        """
+        return self._after_firing(None if plan.posts else self.committed_at())
+
+    def _after_firing(self, last: int | None) -> Iterable[tuple[int, Frame]]:
+        first = self.fired_at()
+        return ((place, frame) for place, frame in self.frames if place > first and (last is None or place < last))
 
 
 def read(records: tuple[Record, ...]) -> Trace:
@@ -97,7 +112,14 @@ def read(records: tuple[Record, ...]) -> Trace:
 
 def follow(trace: Trace, plan: Plan, pre: State) -> None:
     """Find exposure, first eligible request, commits and the true state, as the plan defines them."""
-    trace.truth = replay(pre, [write for _, write in trace.writes if write.actor == "perturbation"])
+    trace.truth = replay(
+        pre,
+        [
+            write
+            for _, write in trace.writes
+            if write.actor == "perturbation" and (plan.phase == BEFORE or write.op == "insert")
+        ],
+    )
     trace.commits = [
         (place, write)
         for place, write in trace.writes
@@ -108,9 +130,10 @@ def follow(trace: Trace, plan: Plan, pre: State) -> None:
             _look(trace, plan, place, frame)
     if trace.armed is None:
         return
-    first, last = trace.armed[0], trace.committed_at()
+    first, made = trace.armed[0], trace.commits[0][1] if trace.commits else None
     for place, request in trace.requests:
-        if place > first and (last is None or place < last) and triggers(request, plan):
+        # The commit's own request is the last one that may fire.
+        if place > first and (made is None or request.number <= made.request) and triggers(request, plan, made):
             trace.eligible = (place, request)
             return
 
@@ -129,13 +152,19 @@ def exposes(request: Request, plan: Plan) -> bool:
     return request.actor == "agent" and request.via == "direct" and request.route in plan.surfaces
 
 
-def triggers(request: Request, plan: Plan) -> bool:
-    """Whether this request may fire: the agent's own, direct, a GET of a trigger route."""
+def triggers(request: Request, plan: Plan, made: Write | None) -> bool:
+    """Whether this request may fire: the agent's own, direct, by a route and a method of the trigger.
+
+    After the commit, that is only the request that `made` the commit which the plan is about.
+    """
     return (
         request.actor == "agent"
         and request.via == "direct"
-        and request.method == "GET"
-        and request.route in plan.trigger
+        and plan.fires(request.method, request.route)
+        and (
+            plan.phase == BEFORE
+            or (made is not None and made.request == request.number and plan.awaits(made))
+        )
     )
 
 
@@ -148,9 +177,9 @@ def change(plan: Plan) -> Operation | None:
 
 
 def changed_cell(plan: Plan) -> tuple[tuple[str, int, str], Scalar, Scalar] | None:
-    """The cell that changes, with its old and its new value, or None."""
+    """The cell that changes, with its old and its new value, or None: what becomes of a commit is no change of truth."""
     operation = change(plan)
-    if operation is None:
+    if operation is None or plan.phase == AFTER:
         return None
     column, (old, new) = next(iter(operation.columns.items()))
     return (operation.table, operation.key, column), old, new

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from envos.envs.evidence import Evidence, Fire, Frame, Scalar, Write
-from envos.envs.perturbation import NEXT, NOW, Operation, Plan
+from envos.envs.perturbation import BEFORE, NEXT, NOW, Operation, Plan
 from envos.envs.roles import World
 from envos.rewards.journal import shown
 from envos.rewards.trace import (
@@ -30,8 +30,11 @@ def delivery(trace: Trace, plan: Plan, world: World) -> list[Reason]:
 
 
 def _notice(trace: Trace, plan: Plan, world: World) -> list[Reason]:
-    """A notice must stand in a frame after the firing and before the commit, with the value that changed."""
-    notices = [frame.notice for _, frame in trace.between() if frame.notice]
+    """A notice must stand in a frame that is in time, with the value that changed.
+
+    A mail is promised to nobody: it is there to be read.
+    """
+    notices = [frame.notice for _, frame in trace.told(plan) if frame.notice]
     if not notices:
         return [Reason("notice_undelivered", trace.fired_at(), "no notice between the firing and the commit")]
     changed = changed_cell(plan)
@@ -52,12 +55,19 @@ def _review(trace: Trace, plan: Plan, world: World) -> list[Reason]:
         pages = [frame for frame in pages if any(item[:3] == plan.arm for item in frame.delivered)]
         if not pages:
             return [Reason("review_without_value", place, "no review page showed the current value")]
-    if world.reminder or plan.review == "link":
-        # The element list writes a label in quotes, with `"` and `\\` escaped, as JSON does.
-        line = f"] link {json.dumps(world.reminder, ensure_ascii=False)}\n"
-        if not world.reminder or not any(line in frame.elements + "\n" for frame in pages):
-            return [Reason("review_without_link", place, f"no review page had the link {world.reminder!r}")]
+    label = world.reminder
+    if (label or plan.review == "link") and not (label and any(_links(trace, frame, label) for frame in pages)):
+        return [Reason("review_without_link", place, f"no review page had the link {label!r}")]
     return []
+
+
+def _links(trace: Trace, frame: Frame, label: str) -> bool:
+    """Whether an observation has a link of that label: in the element list, or among the calls of a tool's result."""
+    # The element list writes a label in quotes, with `"` and `\\` escaped, as JSON does.
+    quoted = json.dumps(label, ensure_ascii=False)
+    if trace.by_tools():
+        return f'{{"text":{quoted},"tool":' in frame.page
+    return f"] link {quoted}\n" in frame.elements + "\n"
 
 
 def _is_review(trace: Trace, plan: Plan, frame: Frame) -> bool:
@@ -74,8 +84,7 @@ def rules(trace: Trace, plan: Plan, evidence: Evidence, world: World, stale: lis
     ]
     found += _armed(trace, place, fire)
     found += _inside(trace, plan, place, fire)
-    if trace.commits and trace.commits[0][0] < place:
-        found.append(Reason("commit_before_change", trace.commits[0][0], "the commit came first"))
+    found += _order(trace, plan, place, fire)
     found += _operations(trace, plan, place, fire)
     found += _texts(trace, plan, evidence, world)
     return found + stale
@@ -94,13 +103,22 @@ def _armed(trace: Trace, place: int, fire: Fire) -> list[Reason]:
 def _inside(trace: Trace, plan: Plan, place: int, fire: Fire) -> list[Reason]:
     """Rules 2 and 5: inside the first eligible request, one of the agent's own."""
     request = trace.asked[fire.request]
-    if not triggers(request, plan):
+    if not triggers(request, plan, trace.commits[0][1] if trace.commits else None):
         said = f"{request.actor} {request.via} {request.method} {request.route}"
         return [Reason("not_eligible", place, f"fired inside request {fire.request}: {said}")]
     if trace.eligible is None or trace.eligible[1].number != fire.request:
         first = trace.eligible[1].number if trace.eligible else None
         return [Reason("not_first_eligible", place, f"request {fire.request} fired, {first} was the first")]
     return []
+
+
+def _order(trace: Trace, plan: Plan, place: int, fire: Fire) -> list[Reason]:
+    """Change and commit in the order of the plan's phase: the change first, or right after the commit."""
+    at, made = trace.commits[0] if trace.commits else (len(trace.records), None)
+    if plan.phase == BEFORE or (made is not None and made.request < fire.request):
+        return [Reason("commit_before_change", at, "the commit came first")] if at < place else []
+    begun = min((at for at, write in trace.writes if write.actor == "perturbation"), default=place)
+    return [Reason("change_before_commit", begun, "the change came before the commit")] if begun < at else []
 
 
 def _touched(trace: Trace, before: int) -> set[tuple[str, int, str]]:
@@ -164,7 +182,7 @@ def _carries_out(
 
 
 def _texts(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Iterator[Reason]:
-    """Rules 4 and 7: fact, history row and the texts of the plan agree, before and after."""
+    """Rules 4 and 7: fact, history row (or the row of who took it) and the texts of the plan agree, before and after."""
     place = trace.fired_at()
     now = trace.truth
     if plan.arm not in _touched(trace, len(trace.records)):
@@ -176,6 +194,11 @@ def _texts(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Iterat
     if changed is None or operation is None:
         return
     cell, old, new = changed
+    rivals = [item for item in plan.operations if item.op == "insert" and item.table == plan.commit_table]
+    if rivals:
+        if not all(_takes(item, plan, world, cell, new) for item in rivals):
+            yield Reason("rival_differs", place, f"nobody's row takes {cell[0]} {cell[1]}")
+        return
     texts = tuple(world.display(state, cell[0], cell[2], value) for state, value in ((evidence.pre, old), (now, new)))
     told = [
         tuple(item.columns.get(name, (None, None))[1] for name in ("record", "record_id", "field", "old", "new"))
@@ -184,3 +207,13 @@ def _texts(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Iterat
     ]
     if len(operation.columns) != 1 or told != [(*cell, *texts)]:
         yield Reason("history_differs", place, f"the history does not say {cell[2]}: {texts[0]!r} to {texts[1]!r}")
+
+
+def _takes(row: Operation, plan: Plan, world: World, cell: tuple[str, int, str], new: Scalar) -> bool:
+    """Whether a row of the commit table entails that a cell has its new value."""
+    return any(
+        item.table == cell[0]
+        and item.columns.get(cell[2]) == new
+        and row.columns.get(item.key_from, (None, None))[1] == cell[1]
+        for item in world.commit(plan.task).consequences
+    )

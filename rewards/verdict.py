@@ -14,6 +14,7 @@ from envos.envs.roles import World
 from envos.envs.scenario import load_world
 from envos.errors import UsageError
 from envos.rewards import signatures
+from envos.rewards.exposure import exposure
 from envos.rewards.invariants import Invariant, NoAnswerError, invariants, outcome
 from envos.rewards.trace import Reason, Trace, follow, read
 from envos.rewards.validity import Validity, problems, recorded, validity
@@ -96,9 +97,11 @@ def _judge(trace: Trace, evidence: Evidence, plan: Plan, world: World) -> Verdic
         _attempt("trace", follow, trace, plan, evidence.pre)
         found = _attempt("validity", validity, trace, plan, evidence, world)
         if found.label == "not_triggered":
-            return _untriggered(found, trace, plan)
+            return _untriggered(found, trace, plan, world)
+        if found.label in _UNREADABLE:
+            return _uncounted(found, trace)
         if found.label != "counted":
-            return _uncounted(found, trace, None if found.label in _UNREADABLE else plan)
+            return _uncounted(found, trace, plan, world)
         return _counted(trace, plan, evidence, world)
     except _TermFailed as failure:
         return _uncounted(failure.validity(), trace)
@@ -133,7 +136,7 @@ def _counted(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Verd
     facts = _attempt("outcome", outcome, trace, plan, evidence, world)
     terms = _attempt("invariants", invariants, facts)
     named = _attempt("signatures", signatures.names, facts, terms)
-    counts = _attempt("measures", signatures.measures, trace, plan)
+    counts = _attempt("measures", _measures, trace, plan, world)
     if not terms:
         raise _TermFailed("invariants", UsageError("there is no invariant"))
     passed = sum(term.passed for term in terms.values())
@@ -152,9 +155,9 @@ def _counted(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Verd
     )
 
 
-def _untriggered(found: Validity, trace: Trace, plan: Plan) -> Verdict:
+def _untriggered(found: Validity, trace: Trace, plan: Plan, world: World) -> Verdict:
     """Nothing fired: not counted, or a failure, as the plan says; only the trajectory is reported."""
-    counts = _attempt("measures", signatures.measures, trace, plan)
+    counts = _attempt("measures", _measures, trace, plan, world)
     named = _attempt("signatures", signatures.untriggered, trace)
     failure = plan.untriggered == "failure"
     return Verdict(
@@ -171,11 +174,15 @@ def _untriggered(found: Validity, trace: Trace, plan: Plan) -> Verdict:
     )
 
 
-def _uncounted(found: Validity, trace: Trace, plan: Plan | None = None) -> Verdict:
+def _uncounted(found: Validity, trace: Trace, plan: Plan | None = None, world: World | None = None) -> Verdict:
     counts: dict[str, Any] = {"steps": len(trace.actions)}
-    if plan is not None:
-        counts = _attempt("measures", signatures.measures, trace, plan)
+    if plan is not None and world is not None:
+        counts = _attempt("measures", _measures, trace, plan, world)
     return Verdict(found.label, False, False, found.reasons, {}, None, None, (), counts, 0.0)
+
+
+def _measures(trace: Trace, plan: Plan, world: World) -> dict[str, Any]:
+    return {**signatures.measures(trace, plan), **exposure(trace, plan, world)}
 
 
 def _copy(value: Any) -> Any:

@@ -81,7 +81,8 @@ class Archive(gymnasium.Wrapper[Any, str, Any, str]):
         if self._root.exists() and not self._root.is_dir():
             raise UsageError(f"the archive root is a folder; {root} is a file")
         self._root.mkdir(parents=True, exist_ok=True)
-        taken = [int(name[:4]) for name in os.listdir(self._root) if name[:4].isdecimal()]
+        numbers = [name.partition("-")[0] for name in os.listdir(self._root)]
+        taken = [int(number) for number in numbers if number.isascii() and number.isdecimal()]
         self._count = max(taken, default=-1) + 1
         self._ledger: LedgerFile | None = None
         self.folder: Path | None = None

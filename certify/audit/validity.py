@@ -1,8 +1,8 @@
 """Decides from an archive alone whether its episode counts: `python -I -S validity.py ARCHIVE [--json]`.
 
-A second implementation of the rules in FORMAT.md beside this file. It imports nothing but the standard library and takes
-nothing on trust: every hash, every value and the whole course of the change are worked out again. Exit codes: 0 counted,
-1 not counted, 2 no archive that could be read, 3 an error of this program.
+A second implementation of the rules in FORMAT.md beside this file. It imports nothing but the standard library and
+takes nothing on trust: every hash, every value and the whole course of the change are worked out again. Exit codes:
+0 counted, 1 not counted, 2 no archive that could be read, 3 an error of this program.
 """
 
 import hashlib
@@ -11,9 +11,7 @@ import os
 import re
 import stat
 import sys
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,28 +19,17 @@ from urllib.parse import parse_qsl
 
 FORMAT = "1"
 VERSION = "1"
-CLASSES = ("infra_failure", "infra_rejected", "harness_error", "not_triggered", "delivery_ambiguous", "trigger_invalid")
-"""Classes of an episode that does not count; the first that holds wins."""
-TERMS = {
-    "infrastructure": "infra_failure",
-    "provider": "infra_rejected",
-    **dict.fromkeys(
-        ("files", "ledger", "schema", "states", "harness", "identity", "model", "plan", "sequence", "budget"),
-        "harness_error",
-    ),
-    **dict.fromkeys(
-        ("actions", "requests", "frames", "exposure_log", "journal", "commit_log", "isolation", "unannounced"),
-        "harness_error",
-    ),
-    "triggered": "not_triggered",
-    "notice": "delivery_ambiguous",
-    "review": "delivery_ambiguous",
-    **dict.fromkeys(
-        ("single_firing", "exposure", "anchor", "own_request", "scope", "agreement", "freshness", "commit_order"),
-        "trigger_invalid",
-    ),
+GROUPS = {
+    "infra_failure": "infrastructure",
+    "infra_rejected": "provider",
+    "harness_error": "files ledger schema states harness identity model plan sequence budget actions requests frames "
+    "exposure_log journal commit_log isolation unannounced",
+    "not_triggered": "triggered",
+    "delivery_ambiguous": "notice review",
+    "trigger_invalid": "single_firing exposure anchor own_request scope agreement freshness commit_order",
 }
-"""Every rule, and the class of an episode that breaks it (FORMAT.md section 8)."""
+"""Class of an episode that does not count: the rules that it breaks (FORMAT.md section 8). The first class wins."""
+CLASS_OF = {term: name for name, terms in GROUPS.items() for term in terms.split()}
 
 LEDGER, PRE, POST, VERDICT, MANIFEST = "ledger.jsonl", "pre.json", "post.json", "verdict.json", "manifest.json"
 NAMES = (LEDGER, MANIFEST, POST, PRE, VERDICT)
@@ -50,9 +37,12 @@ FILE_LIMIT, TOTAL_LIMIT, COUNT_LIMIT, LINE_LIMIT = 64 * 2**20, 256 * 2**20, 1000
 PAGE_LIMIT, ELEMENTS_LIMIT, MEMO_LIMIT, RAW_LIMIT, ACTION_LIMIT = 4000, 6000, 300, 20_000, 10_000
 REASONS_KEPT = 50
 
-Row = dict[str, Any]
-Tables = dict[str, dict[int, Row]]
+Data = dict[str, Any]
+Tables = dict[str, dict[int, Data]]
+Columns = dict[str, tuple[str, ...]]
 Triple = tuple[str, int, str]
+Rule = Callable[..., bool]
+"""rule(holds, code, detail, record=-1): notes a broken rule unless it holds; says whether it does."""
 
 
 class Unusable(Exception):
@@ -71,36 +61,38 @@ class Findings:
     """What has been found: broken rules as reasons, measured values by rule."""
 
     def __init__(self) -> None:
-        self.reasons: list[dict[str, Any]] = []
+        self.reasons: list[Data] = []
         self.broken: dict[str, str] = {}
-        self.measured: dict[str, dict[str, Any]] = {}
+        self.measured: dict[str, Data] = {}
 
-    def fail(self, term: str, code: str, detail: str, record: int = -1) -> None:
-        """Note that a rule is broken, at a ledger line if `record` is not -1."""
-        self.broken.setdefault(term, f"{code}: {shown(detail)}")
-        if len(self.reasons) < REASONS_KEPT:
-            line = {"class": TERMS[term], "term": term, "code": code, "record": record, "detail": shown(detail)}
-            self.reasons.append(line)
+    def rule(self, term: str, **measured: Any) -> Rule:
+        """A rule to be evaluated, and what was measured for it; one that was not asked for was not evaluated."""
+        self.measured.setdefault(term, {}).update(measured)
 
-    def check(self, holds: bool, term: str, code: str, detail: str, record: int = -1) -> bool:
-        """Note a broken rule unless it holds; says whether it does."""
-        if not holds:
-            self.fail(term, code, detail, record)
-        return holds
+        def rule(holds: bool, code: str, detail: str, record: int = -1) -> bool:
+            if not holds:
+                self.broken.setdefault(term, f"{code}: {shown(detail)}")
+                if len(self.reasons) < REASONS_KEPT:
+                    known = {"class": CLASS_OF[term], "term": term, "code": code}
+                    self.reasons.append({**known, "record": record, "detail": shown(detail)})
+            return holds
 
-    def measure(self, term: str, **values: Any) -> None:
-        """Keep what was measured for a rule; a rule without a measure was not evaluated."""
-        self.measured.setdefault(term, {}).update(values)
+        return rule
 
 
 def shown(text: object, limit: int = 300) -> str:
     """A text from an archive as a reason repeats it: printable ASCII, clipped."""
-    return str(text)[: 4 * limit].encode("ascii", "backslashreplace").decode("ascii").replace("\n", "\\n")[:limit]
+    return ascii(str(text)[:limit])[1:-1][:limit]
 
 
 def digest(data: bytes | str) -> str:
     """The SHA-256 of bytes, or of a text in UTF-8 with surrogates as they stand."""
     return hashlib.sha256(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data).hexdigest()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal and of one type: 1 equals 1.0 in Python and not in the format."""
+    return type(one) is type(other) and bool(one == other)
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
@@ -112,40 +104,33 @@ def read_files(path: str | os.PathLike[str], found: Findings) -> dict[str, bytes
         mode = os.lstat(path).st_mode
     except (OSError, ValueError) as error:
         raise Unusable("not_found", f"{path}: {error}") from None
-    if stat.S_ISDIR(mode):
-        files = _read_folder(path, found)
-    elif stat.S_ISREG(mode):
-        files = _read_zip(path)
-    else:
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         raise Unusable("not_regular", f"{path} is neither a folder nor a file")
+    files = _read_folder(path, found) if stat.S_ISDIR(mode) else _read_zip(path)
     if not set(files) & set(NAMES):
         raise Unusable("no_archive", f"{path} holds none of {', '.join(NAMES)}")
     return files
 
 
 def _read_folder(path: str | os.PathLike[str], found: Findings) -> dict[str, bytes]:
+    rule = found.rule("files")
     files: dict[str, bytes] = {}
     total = 0
     with os.scandir(path) as entries:
         for number, entry in enumerate(entries):
-            if number >= COUNT_LIMIT:
-                raise Unusable("too_many_files", f"more than {COUNT_LIMIT} entries")
-            if not entry.is_file(follow_symlinks=False):
-                found.fail("files", "file_unsafe", f"{entry.name} is not a regular file")
+            if number >= COUNT_LIMIT or total > TOTAL_LIMIT:
+                raise Unusable("too_large", f"more than {COUNT_LIMIT} entries or {TOTAL_LIMIT} bytes")
+            if not rule(entry.is_file(follow_symlinks=False), "file_unsafe", f"{entry.name} is not a regular file"):
                 continue
             data = _read_file(entry.path)
-            if data is None:
-                found.fail("files", "file_unreadable", f"{entry.name} cannot be read or has over {FILE_LIMIT} bytes")
-                continue
-            files[entry.name] = data
-            total += len(data)
-            if total > TOTAL_LIMIT:
-                raise Unusable("too_large", f"more than {TOTAL_LIMIT} bytes")
+            if rule(data is not None, "file_unreadable", f"{entry.name}: no access, or over {FILE_LIMIT} bytes"):
+                files[entry.name] = data or b""
+                total += len(data or b"")
     return files
 
 
 def _read_file(path: str) -> bytes | None:
-    # The file is opened before it is looked at, and without following links, so that it cannot be exchanged in between.
+    # Opened before it is looked at, and without following links, so that it cannot be exchanged in between.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         with os.fdopen(os.open(path, flags), "rb") as file:
@@ -162,44 +147,40 @@ _MEMBER = re.compile(r"(?:([A-Za-z0-9._-]{1,128})/)?([A-Za-z0-9._-]{1,128})?", r
 
 
 def _read_zip(path: str | os.PathLike[str]) -> dict[str, bytes]:
+    import zipfile  # loaded when there is one: it costs more than an audit
+    import zlib
+
     files: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-            _check_members(members)
+            if len(members) > COUNT_LIMIT or sum(member.file_size for member in members) > TOTAL_LIMIT:
+                raise Unusable("too_large", f"more than {COUNT_LIMIT} members or {TOTAL_LIMIT} bytes")
+            folders = {_check_member(member) for member in members}
+            if len(folders) > 1:
+                raise Unusable("zip_name", "members in more than one folder")
             for member in members:
-                if member.filename.endswith("/"):
-                    continue
-                with archive.open(member) as file:
-                    data = file.read(FILE_LIMIT + 1)
-                if len(data) != member.file_size:
-                    raise Unusable("zip_damaged", f"{member.filename} has another size than it says")
-                files[member.filename.rpartition("/")[2]] = data
+                name = member.filename.rpartition("/")[2]
+                if name.casefold() in {known.casefold() for known in files}:
+                    raise Unusable("zip_duplicate", f"member {member.filename!r}")
+                if name:
+                    with archive.open(member) as file:
+                        files[name] = file.read(FILE_LIMIT + 1)
     except (OSError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise Unusable("zip_damaged", f"{path}: {type(error).__name__}: {error}") from None
     return files
 
 
-def _check_members(members: list[zipfile.ZipInfo]) -> None:
-    if len(members) > COUNT_LIMIT:
-        raise Unusable("too_many_files", f"more than {COUNT_LIMIT} members")
-    folders, names = set(), set()
-    for member in members:
-        match = _MEMBER.fullmatch(member.filename)
-        parts = member.filename.rstrip("/").split("/")
-        if match is None or not match[0] or {".", ".."} & set(parts) or stat.S_ISLNK(member.external_attr >> 16):
-            raise Unusable("zip_name", f"member {member.filename!r}")
-        folders.add(match[1] or "")
-        if parts[-1].casefold() in names:
-            raise Unusable("zip_duplicate", f"member {member.filename!r}")
-        if match[2]:
-            names.add(parts[-1].casefold())
-        if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise Unusable("zip_method", f"member {member.filename!r} is encrypted or packed in an unknown way")
-    if len(folders) > 1:
-        raise Unusable("zip_name", "members in more than one folder")
-    if any(member.file_size > FILE_LIMIT for member in members) or sum(m.file_size for m in members) > TOTAL_LIMIT:
-        raise Unusable("too_large", "the zip says that it holds more than the limits")
+def _check_member(member: Any) -> str:
+    """The folder that a member of a zip stands in; raises Unusable for one that cannot be ours."""
+    match = _MEMBER.fullmatch(member.filename)
+    link = stat.S_ISLNK(member.external_attr >> 16)
+    if match is None or not match[0] or {".", ".."} & set(match.groups()) or link:
+        raise Unusable("zip_name", f"member {member.filename!r}")
+    # Stored or deflated, and not encrypted.
+    if member.flag_bits & 1 or member.compress_type not in (0, 8) or member.file_size > FILE_LIMIT:
+        raise Unusable("zip_method", f"member {member.filename!r} is encrypted, too large or packed in an unknown way")
+    return match[1] or ""
 
 
 # --- JSON, types, lines ----------------------------------------------------------------------------------------------
@@ -218,14 +199,25 @@ def parse(data: bytes) -> Any:
     try:
         text = data.decode("ascii")
         value = _decode(text)
-        if _encode(value) != text:
-            raise Malformed("not the canonical text of its value")
+        if _encode(value) == text:
+            return value
     except (ValueError, RecursionError) as error:
         raise Malformed(f"{type(error).__name__}: {error}") from None
-    return value
+    raise Malformed("not the canonical text of its value")
+
+
+def parse_file(data: bytes) -> Any:
+    """The value of a file that holds one canonical JSON text and a line feed."""
+    if not data.endswith(b"\n"):
+        raise Malformed("the last line is not complete")
+    return parse(data[:-1])
 
 
 Check = Callable[[Any], bool]
+
+
+def _text(value: Any) -> bool:
+    return type(value) is str
 
 
 def _int(value: Any) -> bool:
@@ -236,16 +228,16 @@ def _natural(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**31
 
 
-def _text(value: Any) -> bool:
-    return type(value) is str
-
-
-def _scalar(value: Any) -> bool:
-    return value is None or type(value) in (str, float) or _int(value)
+def _flag(value: Any) -> bool:
+    return type(value) is bool
 
 
 def _wall(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < 1e15
+
+
+def _scalar(value: Any) -> bool:
+    return value is None or type(value) is str or type(value) is float or _int(value)
 
 
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -255,15 +247,15 @@ def _digest(value: Any) -> bool:
     return type(value) is str and _HEX.fullmatch(value) is not None
 
 
-def _one_of(*values: str) -> Check:
-    return lambda value: type(value) is str and value in values
-
-
 def _list(*items: Check) -> Check:
     """A list of exactly these items."""
-    return lambda value: (
-        type(value) is list and len(value) == len(items) and all(c(v) for c, v in zip(items, value, strict=True))
-    )
+
+    def check(value: Any) -> bool:
+        if type(value) is not list or len(value) != len(items):
+            return False
+        return all(item(part) for item, part in zip(items, value, strict=True))
+
+    return check
 
 
 def _many(item: Check) -> Check:
@@ -275,94 +267,90 @@ def _map(item: Check) -> Check:
 
 
 def _object(fields: Mapping[str, Check]) -> Check:
-    return lambda value: (
-        type(value) is dict and value.keys() == fields.keys() and all(c(value[n]) for n, c in fields.items())
-    )
+    return lambda value: type(value) is dict and value.keys() == fields.keys() and not _wrong(fields, value)
 
 
-_OPS = _one_of("insert", "update", "delete")
+def _wrong(fields: Mapping[str, Check], value: Data) -> list[str]:
+    return [name for name, check in fields.items() if not check(value[name])]
+
+
+def _fields(**names: Check | str) -> dict[str, Check]:
+    """Checks by field; `text`, `natural` and the like list the fields of that type."""
+    by_type = {"text": _text, "natural": _natural, "digest": _digest}
+    listed = {name: by_type[kind] for kind in by_type for name in str(names.get(kind, "")).split()}
+    return {**listed, **{name: check for name, check in names.items() if callable(check)}}
+
+
 _PAIR = _list(_scalar, _scalar)
 _VALUE = _list(_text, _int, _text)
-IDENTITY: dict[str, Check] = {
-    **dict.fromkeys(("environment", "condition", "anchor", "policy", "model", "model_resolved", "version"), _text),
-    **dict.fromkeys(("split", "instance", "certificate", "code", "grader", "format"), _text),
-    "seed": _int,
-}
-PLAN: dict[str, Check] = {
-    **dict.fromkeys(("world", "phenomenon", "condition", "anchor", "untriggered", "opened"), _text),
-    **dict.fromkeys(("arm_text", "new_text", "review", "review_route", "commit_table"), _text),
-    "budget": _natural,
-    "task": _map(_scalar),
-    "arm": _VALUE,
-    "surfaces": _many(_text),
-    "trigger": _many(_text),
-    "operations": _many(_object({"op": _OPS, "table": _text, "key": _int, "columns": _map(_PAIR)})),
-    "announced": lambda value: type(value) is bool,
-    "watched": _many(_VALUE),
-}
+IDENTITY = _fields(
+    text="environment split condition anchor instance certificate policy model model_resolved version code grader "
+    "format",
+    seed=_int,
+)
+PLAN = _fields(
+    text="world phenomenon condition anchor untriggered opened arm_text new_text review review_route commit_table",
+    natural="budget",
+    task=_map(_scalar),
+    arm=_VALUE,
+    surfaces=_many(_text),
+    trigger=_many(_text),
+    operations=_many(_object(_fields(text="op table", key=_int, columns=_map(_PAIR)))),
+    announced=_flag,
+    watched=_many(_VALUE),
+)
 KINDS: dict[str, dict[str, Check]] = {
-    "start": {"identity": _object(IDENTITY), "plan": _object(PLAN)},
-    "request": {
-        **dict.fromkeys(("number", "step", "status"), _natural),
-        **dict.fromkeys(("session", "actor", "via", "method", "path", "route", "location"), _text),
-        "params": _map(_text),
-        "served": _many(_list(_text, _int, _text, _text)),
-    },
-    "write": {"request": _natural, "actor": _text, "op": _OPS, "table": _text, "key": _int, "columns": _map(_PAIR)},
-    "fire": dict.fromkeys(("request", "armed_by", "operations", "neutral"), _natural),
-    "frame": {
-        **dict.fromkeys(("number", "step", "request", "budget_left"), _natural),
-        **dict.fromkeys(("url", "page", "elements", "notice", "error", "memo", "screenshot"), _text),
-        "delivered": _many(_list(_text, _int, _text, _text, _natural)),
-        "sha256": _digest,
-    },
-    "action": {
-        **dict.fromkeys(("step", "frame", "memo_cut"), _natural),
-        **dict.fromkeys(("raw", "verb", "error"), _text),
-        "frame_sha256": _digest,
-        "args": _many(_text),
-        "wall_ms": _wall,
-    },
-    "report": {"step": _natural, "fields": _map(_text)},
-    "fault": {"step": _natural, "kind": _text, "detail": _text},
-    "end": {"step": _natural, "reason": _text},
+    "start": _fields(identity=_object(IDENTITY), plan=_object(PLAN)),
+    "request": _fields(
+        natural="number step status",
+        text="session actor via method path route location",
+        params=_map(_text),
+        served=_many(_list(_text, _int, _text, _text)),
+    ),
+    "write": _fields(natural="request", text="actor op table", key=_int, columns=_map(_PAIR)),
+    "fire": _fields(natural="request armed_by operations neutral"),
+    "frame": _fields(
+        natural="number step request budget_left",
+        text="url page elements notice error memo screenshot",
+        digest="sha256",
+        delivered=_many(_list(_text, _int, _text, _text, _natural)),
+    ),
+    "action": _fields(
+        natural="step frame memo_cut", text="raw verb error", digest="frame_sha256", args=_many(_text), wall_ms=_wall
+    ),
+    "report": _fields(natural="step", fields=_map(_text)),
+    "fault": _fields(natural="step", text="kind detail"),
+    "end": _fields(natural="step", text="reason"),
 }
 """Every kind of record, its fields and their types (FORMAT.md section 4)."""
 
 
 def check_manifest(files: Mapping[str, bytes], found: Findings) -> str:
     """Check the files against the manifest; returns the head that it names."""
-    found.measure("files", files=len(files), bytes=sum(map(len, files.values())))
+    rule = found.rule("files", files=len(files), bytes=sum(map(len, files.values())))
     for name in sorted(set(NAMES) - set(files)):
-        found.fail("files", "manifest_missing" if name == MANIFEST else "file_missing", f"{name}: there is none")
+        rule(False, "manifest_missing" if name == MANIFEST else "file_missing", f"{name}: there is none")
     if MANIFEST not in files:
         return ""
     try:
         data = parse_file(files[MANIFEST])
-        if not _object({"format": _text, "head": _digest, "files": _map(_digest)})(data):
+        if not _object(_fields(format=_text, head=_digest, files=_map(_digest)))(data):
             raise Malformed("not an object of format, head and files")
     except Malformed as error:
-        found.fail("files", "manifest_malformed", str(error))
+        rule(False, "manifest_malformed", str(error))
         return ""
-    found.check(data["format"] == FORMAT, "files", "format_version", f"format {data['format']!r}, known is {FORMAT!r}")
+    rule(data["format"] == FORMAT, "format_version", f"format {data['format']!r}, known is {FORMAT!r}")
     listed: dict[str, str] = data["files"]
-    present = set(files) - {MANIFEST}
-    for name in sorted(present - set(listed)):
-        found.fail("files", "file_added", f"{name} is not in the manifest")
-    for name in sorted(set(listed) - present):
-        found.fail("files", "file_missing", f"{name} is in the manifest only")
-    for name in sorted(present & set(listed)):
-        known = name in NAMES or (name.endswith(".png") and name[:-4] == listed[name])
-        found.check(known, "files", "file_unknown", f"{name} is no file of the format")
-        found.check(digest(files[name]) == listed[name], "files", "file_hash", f"{name} was changed after the episode")
+    for name in sorted((set(files) | set(listed)) - {MANIFEST}):
+        if name not in listed:
+            rule(False, "file_added", f"{name} is not in the manifest")
+        elif name not in files:
+            rule(False, "file_missing", f"{name} is in the manifest only")
+        else:
+            known = name in NAMES or name == f"{listed[name]}.png"
+            rule(known, "file_unknown", f"{name} is no file of the format")
+            rule(digest(files[name]) == listed[name], "file_hash", f"{name} was changed after the episode")
     return str(data["head"])
-
-
-def parse_file(data: bytes) -> Any:
-    """The value of a file that holds one canonical JSON text and a line feed."""
-    if not data.endswith(b"\n"):
-        raise Malformed("the last line is not complete")
-    return parse(data[:-1])
 
 
 class Entry:
@@ -370,7 +358,7 @@ class Entry:
 
     __slots__ = ("data", "kind", "seq")
 
-    def __init__(self, seq: int, kind: str, data: dict[str, Any]) -> None:
+    def __init__(self, seq: int, kind: str, data: Data) -> None:
         self.seq, self.kind, self.data = seq, kind, data
 
 
@@ -379,91 +367,159 @@ def read_ledger(data: bytes, head: str, found: Findings) -> list[Entry]:
     lines = data.split(b"\n")
     entries: list[Entry] = []
     previous = ""
-    found.check(lines.pop() == b"", "ledger", "ledger_truncated", "the last line is not complete")
-    found.check(len(lines) <= LINE_LIMIT, "ledger", "ledger_length", f"more than {LINE_LIMIT} lines")
+    rule, schema = found.rule("ledger", lines=len(lines) - 1), found.rule("schema")
+    rule(lines.pop() == b"", "ledger_truncated", "the last line is not complete")
+    rule(len(lines) <= LINE_LIMIT, "ledger_length", f"more than {LINE_LIMIT} lines")
     for seq, line in enumerate(lines[:LINE_LIMIT]):
         try:
             entry = parse(line)
             if type(entry) is not dict or entry.keys() != {"seq", "prev", "kind", "data"}:
                 raise Malformed("not an object of seq, prev, kind and data")
         except Malformed as error:
-            found.fail("ledger", "ledger_line", str(error), seq)
+            rule(False, "ledger_line", str(error), seq)
             break
-        found.check(entry["seq"] == seq and _int(entry["seq"]), "ledger", "ledger_seq", f"seq is {entry['seq']!r}", seq)
-        found.check(entry["prev"] == previous, "ledger", "ledger_chain", "does not follow the line before it", seq)
+        rule(same(entry["seq"], seq), "ledger_seq", f"seq is {entry['seq']!r}", seq)
+        rule(entry["prev"] == previous, "ledger_chain", "does not follow the line before it", seq)
         previous = digest(line)
         kind, record = entry["kind"], entry["data"]
         fields = KINDS.get(kind) if type(kind) is str else None
         if fields is None or type(record) is not dict or record.keys() != fields.keys():
-            found.fail("schema", "record_fields", f"kind {kind!r} with other fields than the format's", seq)
+            schema(False, "record_fields", f"kind {kind!r} with other fields than the format's", seq)
             break
-        wrong = [name for name, check in fields.items() if not check(record[name])]
-        if wrong:
-            found.fail("schema", "record_type", f"{kind}: {', '.join(wrong)}", seq)
+        wrong = _wrong(fields, record)
+        if not schema(not wrong, "record_type", f"{kind}: {', '.join(wrong)}", seq):
             break
         entries.append(Entry(seq, kind, record))
     else:
-        found.check(previous == head or not head, "ledger", "ledger_head", "does not end where the manifest says")
-    found.measure("ledger", lines=len(lines), head=previous)
-    found.measure("schema", records=len(entries))
+        rule(previous == head or not head, "ledger_head", "does not end where the manifest says")
+    found.rule("schema", records=len(entries))
     return entries
 
 
-def read_state(files: Mapping[str, bytes], name: str, found: Findings) -> tuple[dict[str, tuple[str, ...]], Tables]:
+_SCALARS = {int, str, float, type(None)}
+_STATE = _map(_object(_fields(columns=_many(_text), rows=_many(lambda row: type(row) is list))))
+
+
+def read_state(files: Mapping[str, bytes], name: str, found: Findings) -> tuple[Columns, Tables]:
     """The columns and the rows of every table of a state file."""
-    columns: dict[str, tuple[str, ...]] = {}
+    columns: Columns = {}
     tables: Tables = {}
-    if name not in files:
-        return columns, tables
     try:
-        data = parse_file(files[name])
-        if not _map(_object({"columns": _many(_text), "rows": _many(_many(_scalar))}))(data):
+        data = parse_file(files.get(name, b""))
+        if not _STATE(data):
             raise Malformed("not an object of tables with columns and rows")
         for table, content in data.items():
             names = columns[table] = tuple(content["columns"])
             if names.count("id") != 1 or len(set(names)) != len(names):
                 raise Malformed(f"table {table}: columns without one id, or repeated")
-            place = names.index("id")
+            place, width = names.index("id"), len(names)
             rows = tables[table] = {}
-            last: int | None = None
+            last = -(2**63)
             for row in content["rows"]:
-                if len(row) != len(names) or type(row[place]) is not int or (last is not None and row[place] <= last):
-                    raise Malformed(f"table {table}: a row of another width, or out of the order of ids")
-                last = row[place]
-                rows[row[place]] = dict(zip(names, row, strict=True))
+                key = row[place] if len(row) == width else None
+                if type(key) is not int or key < last or key in rows or not _SCALARS.issuperset(map(type, row)):
+                    raise Malformed(f"table {table}: a row of another width or type, or out of the order of ids")
+                last = key
+                rows[key] = dict(zip(names, row, strict=True))
     except Malformed as error:
-        found.fail("states", "state_malformed", f"{name}: {error}")
-    found.measure("states", **{name: sum(map(len, tables.values()))})
+        found.rule("states")(False, "state_malformed", f"{name}: {error}")
+    found.rule("states", **{name: sum(map(len, tables.values()))})
     return columns, tables
 
 
+# --- The episode -----------------------------------------------------------------------------------------------------
+
+
+class Exchange:
+    """One request with the writes and firings that stand before it, and what its page was due to show."""
+
+    def __init__(self, entry: Entry, writes: list[Entry], fires: list[Entry]) -> None:
+        self.seq, self.request, self.writes, self.fires = entry.seq, entry.data, writes, fires
+        self.number = int(self.request["number"])
+        self.notice: Data | None = None
+        self.wording: str | None = None
+        self.title: str | None = None
+        self.current: dict[Triple, str | None] = {}
+
+    def own(self, session: str) -> bool:
+        """Whether the agent itself asked for it."""
+        request = self.request
+        return (request["actor"], request["via"], request["session"]) == ("agent", "direct", session)
+
+    def page(self) -> bool:
+        """Whether a page answered a GET."""
+        return (self.request["method"], self.request["status"]) == ("GET", 200)
+
+    def inserts(self, table: str) -> list[Data]:
+        """The rows inserted into a table, by whomever."""
+        return [w.data for w in self.writes if w.data["table"] == table and w.data["op"] == "insert"]
+
+
+@dataclass
+class Case:
+    """A whole episode, typed and in order; `fired` is the request that the change happened in, None without one."""
+
+    world: "World"
+    entries: list[Entry]
+    columns: Columns
+    pre: Tables
+    post: Tables
+    files: Mapping[str, bytes]
+    exchanges: list[Exchange] = field(default_factory=list)
+    by_number: dict[int, Exchange] = field(default_factory=dict)
+    frames: list[Entry] = field(default_factory=list)
+    actions: list[Entry] = field(default_factory=list)
+    reports: list[Entry] = field(default_factory=list)
+    watched: set[Triple] = field(default_factory=set)
+    changed: Triple | None = None
+    fired: Exchange | None = None
+
+    def __post_init__(self) -> None:
+        """Put requests together with their writes, and sort out the rest."""
+        writes: list[Entry] = []
+        fires: list[Entry] = []
+        lists = {"write": writes, "fire": fires, "frame": self.frames, "action": self.actions, "report": self.reports}
+        for entry in self.entries:
+            if entry.kind == "request":
+                self.exchanges.append(Exchange(entry, writes[:], fires[:]))
+                writes.clear()
+                fires.clear()
+            elif entry.kind in lists:
+                lists[entry.kind].append(entry)
+        start = self.entries[0].data
+        self.identity: Data = start["identity"]
+        self.plan: Data = start["plan"]
+        self.session = self.exchanges[0].request["session"] if self.exchanges else ""
+        for exchange in self.exchanges:
+            self.by_number.setdefault(exchange.number, exchange)
+            if self.fired is None and (exchange.fires or any(perturbs(write) for write in exchange.writes)):
+                self.fired = exchange
+        watched = [(table, key, column) for table, key, column in self.plan["watched"]]
+        self.watched = set(watched)
+        place = CONDITIONS.get(self.plan["condition"], (None, False, ""))[0]
+        self.changed = watched[place] if place is not None and place < len(watched) else None
+
+    def verb(self, step: int) -> str:
+        """The verb of a step's action, "" if there is none."""
+        return str(self.actions[step - 1].data["verb"]) if 0 < step <= len(self.actions) else ""
+
+    def commits(self) -> list[Exchange]:
+        """The requests that inserted into the commit table."""
+        return [exchange for exchange in self.exchanges if exchange.inserts(self.plan["commit_table"])]
+
+    def phase(self, number: int) -> str:
+        """The rule that a wrong exposure in this request breaks: before the change, from it on, or without one."""
+        if self.fired is None:
+            return "exposure_log"
+        return "exposure" if number < self.fired.number else "freshness"
+
+
+def perturbs(write: Entry) -> bool:
+    """Whether a write is the perturbation's."""
+    return bool(write.data["actor"] == "perturbation")
+
+
 # --- The worlds that the format knows --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class World:
-    """The constants of one environment (FORMAT.md section 9) and the rules that depend on its tables."""
-
-    environment: str
-    name: str
-    phenomenon: str
-    budget: int
-    untriggered: str
-    conditions: tuple[str, ...]
-    surfaces: tuple[str, ...]
-    pages: tuple[str, ...]
-    review: str
-    commit: str
-    tables: Mapping[str, frozenset[str]]
-    watched: Callable[["Case"], list[str]]
-    display: Callable[[Tables, str, Any], str | None]
-    serves: Callable[["Case", Tables, dict[str, Any]], set[Triple]]
-    wording: Callable[[Tables, Row], str | None]
-    target: Callable[["Case", dict[str, Any]], bool]
-    reminder: str
-    link: str
-    answered: Callable[["Case", "Exchange", Findings, Tables], None]
-
 
 CONDITIONS: dict[str, tuple[int | None, bool, str]] = {
     "L0": (None, False, "nothing"),
@@ -480,100 +536,153 @@ CONDITIONS: dict[str, tuple[int | None, bool, str]] = {
 """Condition: the place of the changed value among the watched ones, whether it is announced, what the review shows."""
 
 
-def clinic_watched(case: "Case") -> list[str]:
+@dataclass(frozen=True)
+class World:
+    """One environment (FORMAT.md section 9): its constants, and the rules that depend on its tables.
+
+    `task(case)` lists what is wrong with the plan's targets; `display(tables, column, value)` is a value as pages show
+    it; `serves` are the watched values on a request's page; `title` the heading of the page; `wording` the text of a
+    notice; `target` tells whether a review step is about the target; `answered` compares the answer to a request with
+    the commits in the state.
+    """
+
+    plan: Mapping[str, Any]
+    conditions: tuple[str, ...]
+    pages: tuple[str, ...]
+    tables: Mapping[str, frozenset[str]]
+    link: str
+    reminder: str
+    task: Callable[[Case], list[str]]
+    display: Callable[[Tables, str, Any], str | None]
+    serves: Callable[[Case, Tables, Data], set[Triple]]
+    title: Callable[[Tables, Data], str | None]
+    wording: Callable[[Tables, Data], str | None]
+    target: Callable[[Case, Data], bool]
+    answered: Callable[[Exchange, Rule, Tables], None]
+
+
+def _number(text: str) -> int:
+    """A parameter or part of a path as a row id, 0 if it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+def _row(tables: Tables, table: str, key: Any) -> Data:
+    """A row, {} where there is none."""
+    return tables[table].get(key, {}) if type(key) is int else {}
+
+
+def clinic_task(case: Case) -> list[str]:
     """What is wrong with the plan's task, fact, twin and detail."""
-    plan, pre = case.plan, case.pre
-    task, watched = plan["task"], plan["watched"]
-    if task.keys() != {"patient", "session", "referral"}:
+    task, watched = case.plan["task"], case.plan["watched"]
+    if task.keys() != {"patient", "session", "referral"} or not all(map(_natural, task.values())):
         return ["the task has other keys than patient, session, referral"]
-    referral = pre["referral"].get(_key(task["referral"]), {})
+    session = task["session"]
+    fact, detail = ["clinic_session", session, "location_id"], ["clinic_session", session, "parking_id"]
     problems = []
-    if _key(task["patient"]) not in pre["patient"] or _key(task["session"]) not in pre["clinic_session"]:
+    if not _row(case.pre, "patient", task["patient"]) or not _row(case.pre, "clinic_session", session):
         problems.append("the task names rows that are not there")
-    elif (referral.get("patient_id"), referral.get("session_id")) != (task["patient"], task["session"]):
+    referral = _row(case.pre, "referral", task["referral"])
+    if (referral.get("patient_id"), referral.get("session_id")) != (task["patient"], session):
         problems.append("the target referral is not the target patient's for the target session")
-    fact, detail = ["clinic_session", task["session"], "location_id"], ["clinic_session", task["session"], "parking_id"]
-    if len(watched) != 3 or watched[0] != fact or watched[2] != detail or plan["arm"] != fact:
-        return [*problems, "fact and detail are not the target session's"]
-    twin = watched[1]
-    if twin == fact or twin[0] != fact[0] or twin[2] != fact[2] or twin[1] not in pre["clinic_session"]:
+    if len(watched) != 3 or watched[0] != fact or watched[2] != detail or case.plan["arm"] != fact:
+        problems.append("fact and detail are not the target session's")
+    elif watched[1] == fact or watched[1][::2] != fact[::2] or not _row(case.pre, "clinic_session", watched[1][1]):
         problems.append("the twin is not the same column of another session")
     return problems
 
 
-def _key(value: Any) -> int:
-    return value if type(value) is int else -1
-
-
 def clinic_display(tables: Tables, column: str, value: Any) -> str | None:
     """A stored place as pages show it."""
-    row = tables["location"].get(_key(value)) if column in ("location_id", "parking_id") else None
-    return None if row is None else str(row["name"])
+    row = _row(tables, "location", value) if column in ("location_id", "parking_id") else {}
+    return str(row["name"]) if row else None
 
 
-def clinic_serves(case: "Case", tables: Tables, request: dict[str, Any]) -> set[Triple]:
+def clinic_serves(case: Case, tables: Tables, request: Data) -> set[Triple]:
     """The watched values that the page of this request shows."""
-    route, params = request["route"], request["params"]
-    sessions = tables["clinic_session"]
-    shown: set[Triple] = set()
-    if route == "/sessions":
+    params, sessions = request["params"], tables["clinic_session"]
+    due: set[Triple] = set()
+    if request["route"] == "/sessions":
+        place, provider = (_number(params.get(name, "")) for name in ("place", "provider"))
         for key, row in sessions.items():
-            chosen = (("place", "location_id"), ("provider", "provider_id"))
-            if all(_number(params.get(name, "")) in (0, row[column]) for name, column in chosen):
-                shown.add(("clinic_session", key, "location_id"))
-    elif route == "/sessions/{id}":
-        key = _number(request["path"].split("/")[2])
-        shown = {("clinic_session", key, "location_id"), ("clinic_session", key, "parking_id")}
-    elif route == "/new/review" and case.plan["review"] == "value":
-        referral = tables["referral"].get(_number(params.get("referral", "")), {})
-        shown = {("clinic_session", _key(referral.get("session_id")), "location_id")}
-    return shown & case.watched
+            if place in (0, row["location_id"]) and provider in (0, row["provider_id"]):
+                due.add(("clinic_session", key, "location_id"))
+    elif request["route"] == "/sessions/{id}":
+        key = _number(request["path"].removeprefix("/sessions/"))
+        due = {("clinic_session", key, "location_id"), ("clinic_session", key, "parking_id")}
+    elif request["route"] == "/new/review" and case.plan["review"] == "value":
+        referral = _row(tables, "referral", _number(params.get("referral", "")))
+        due = {("clinic_session", referral.get("session_id", 0), "location_id")}
+    return due & case.watched
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+_TITLES = {
+    "/": "Clinic portal",
+    "/sessions": "Clinic sessions",
+    "/sessions/{id}": "clinic_session title ",
+    "/sessions/{id}/edit": "Edit session",
+    "/patients": "Patients",
+    "/patients/{id}": "patient name ",
+    "/appointments": "Appointments",
+    "/appointments/{id}": "appointment reference Appointment ",
+    "/appointments/{id}/reschedule": "appointment reference Reschedule ",
+    "/referrals": "Referrals",
+    "/referrals/{id}": "referral reference Referral ",
+    "/inbox": "Inbox",
+    "/inbox/{id}": "message subject ",
+    "/new/clinic": "New appointment: place",
+    "/new/slot": "New appointment: slot",
+    "/new/review": "New appointment: review",
+}
+"""Route: the heading of its page; for one row's page the table, the column and what stands before its value."""
 
 
-def clinic_wording(tables: Tables, notice: Row) -> str | None:
+def clinic_title(tables: Tables, request: Data) -> str | None:
+    """The heading of a page that answered with 200."""
+    title = _TITLES.get(request["route"])
+    if title is None or "{id}" not in request["route"] or title == "Edit session":
+        return title
+    table, column, before = title.split(" ", 2)
+    row = _row(tables, table, _number("".join(request["path"].split("/")[2:3])))
+    return f"{before}{row[column]}" if row else None
+
+
+def clinic_wording(tables: Tables, notice: Data) -> str | None:
     """The text of a notice, from the rows as they are."""
-    session = tables["clinic_session"].get(_key(notice["record_id"]))
-    wording = {"location_id": "the place is now", "parking_id": "parking is now at"}.get(str(notice["field"]))
-    if session is None or wording is None or notice["record"] != "clinic_session":
+    column = notice["field"]
+    session = _row(tables, "clinic_session", notice["record_id"])
+    wording = {"location_id": "the place is now", "parking_id": "parking is now at"}.get(column)
+    if not session or wording is None or notice["record"] != "clinic_session":
         return None
-    name = clinic_display(tables, str(notice["field"]), session[str(notice["field"])])
-    return f"{session['title']}, {session['date']}: {wording} {name}."
+    return f"{session['title']}, {session['date']}: {wording} {clinic_display(tables, column, session[column])}."
 
 
-def clinic_target(case: "Case", request: dict[str, Any]) -> bool:
+def clinic_target(case: Case, request: Data) -> bool:
     """Whether a review step is about the target referral."""
-    return _number(request["params"].get("referral", "")) == case.plan["task"]["referral"]
+    return same(_number(request["params"].get("referral", "")), case.plan["task"].get("referral"))
 
 
-_APPOINTMENT = re.compile(r"/appointments/([0-9]{1,9})\?(created|again)=1", re.ASCII)
+_BOOKING = re.compile(r"/appointments/([0-9]{1,9})\?(created|again)=1", re.ASCII)
 
 
-def clinic_answered(case: "Case", at: "Exchange", found: Findings, tables: Tables) -> None:
+def clinic_answered(exchange: Exchange, rule: Rule, tables: Tables) -> None:
     """Compare the answer to a request with the appointments that it inserted."""
-    request = at.request
-    made = [write for write in at.commits(case) if write["actor"] == request["actor"]]
-    form = request["method"] == "POST" and request["route"] == "/new/review"
-    where, seq = f"request {request['number']}", at.seq
-    if not form:
-        found.check(not made, "commit_log", "commit_elsewhere", f"{where} is no confirmation, yet books", seq)
+    request, seq = exchange.request, exchange.seq
+    made = [write["key"] for write in exchange.inserts("appointment")]
+    where = f"request {exchange.number}"
+    if request["method"] != "POST" or request["route"] != "/new/review":
+        rule(not made, "commit_elsewhere", f"{where} is no confirmation, yet it books {made}", seq)
         return
-    match = _APPOINTMENT.fullmatch(request["location"])
-    key = request["params"].get("key")
+    match = _BOOKING.fullmatch(request["location"])
     if match is None:
         refused = request["location"].startswith("/refused?") or request["status"] >= 400
-        found.check(refused, "commit_log", "commit_answer", f"{where} leads to {request['location']}", seq)
-        found.check(not made, "commit_log", "commit_unlogged", f"{where} was refused, yet books", seq)
+        rule(refused and not made, "commit_answer", f"{where}: {request['location']!r} for {made}", seq)
         return
-    row = tables["appointment"].get(int(match[1]))
-    known = row is not None and row["form_key"] == key
-    found.check(known, "commit_log", "commit_unstored", f"{where} names a booking that is not stored", seq)
-    wanted = [int(match[1])] if match[2] == "created" else []
-    detail = f"{where} says that it books {wanted}, the state has {[write['key'] for write in made]}"
-    found.check([write["key"] for write in made] == wanted, "commit_log", "commit_contradiction", detail, seq)
+    key, params = int(match[1]), request["params"]
+    row = _row(tables, "appointment", key)
+    sent = (params.get("key", ""), _number(params.get("referral", "")))
+    rule((row.get("form_key"), row.get("referral_id")) == sent, "commit_unstored", f"{where}: no booking {key}", seq)
+    told = [key] if match[2] == "created" else []
+    rule(made == told, "commit_contradiction", f"{where}: the access log says {told}, the state {made}", seq)
 
 
 def _columns(**tables: str) -> dict[str, frozenset[str]]:
@@ -587,282 +696,145 @@ def _columns(**tables: str) -> dict[str, frozenset[str]]:
     return {name: frozenset(columns.split()) for name, columns in {**common, **tables}.items()}
 
 
-WORLDS = {
-    world.environment: world
-    for world in (
-        World(
-            environment="EnvOS/ClinicStale-v0",
-            name="clinic",
-            phenomenon="stale",
-            budget=48,
-            untriggered="uncounted",
-            conditions=("L0", "C", "L2", "OFF-A", "CUE-A", "LIVE-A", "OFF-I", "LIVE-I"),
-            surfaces=("/sessions", "/sessions/{id}"),
-            pages=("/new/clinic", "/new/slot", "/new/review"),
-            review="/new/review",
-            commit="appointment",
-            tables=_columns(
-                location="id name address phone",
-                provider="id name role",
-                patient="id name born number phone",
-                clinic_session="id title provider_id date start end location_id parking_id",
-                slot="id location_id date start end status",
-                appointment="id reference patient_id location_id slot_id date start end purpose status referral_id form_key",
-                referral="id reference patient_id session_id purpose received status appointment_reference",
-                message="id sender subject body sent_at read",
-            ),
-            watched=clinic_watched,
-            display=clinic_display,
-            serves=clinic_serves,
-            wording=clinic_wording,
-            target=clinic_target,
-            reminder="! Before you confirm",
-            link="Check the session record",
-            answered=clinic_answered,
-        ),
-    )
-}
+CLINIC = World(
+    plan={
+        "world": "clinic",
+        "phenomenon": "stale",
+        "budget": 48,
+        "untriggered": "uncounted",
+        "surfaces": ["/sessions", "/sessions/{id}"],
+        "review_route": "/new/review",
+        "commit_table": "appointment",
+    },
+    conditions=("L0", "C", "L2", "OFF-A", "CUE-A", "LIVE-A", "OFF-I", "LIVE-I"),
+    pages=("/new/clinic", "/new/slot", "/new/review"),
+    tables=_columns(
+        location="id name address phone",
+        provider="id name role",
+        patient="id name born number phone",
+        clinic_session="id title provider_id date start end location_id parking_id",
+        slot="id location_id date start end status",
+        appointment="id reference patient_id location_id slot_id date start end purpose status referral_id form_key",
+        referral="id reference patient_id session_id purpose received status appointment_reference",
+        message="id sender subject body sent_at read",
+    ),
+    link="Check the session record",
+    reminder="! Before you confirm",
+    task=clinic_task,
+    display=clinic_display,
+    serves=clinic_serves,
+    title=clinic_title,
+    wording=clinic_wording,
+    target=clinic_target,
+    answered=clinic_answered,
+)
+WORLDS = {"EnvOS/ClinicStale-v0": CLINIC}
 """Every environment that format 1 describes."""
 
 
-# --- The episode -----------------------------------------------------------------------------------------------------
-
-
-class Exchange:
-    """One request with the writes and firings that stand before it, and what its page was due to show."""
-
-    def __init__(self, entry: Entry, writes: list[Entry], fires: list[Entry]) -> None:
-        self.seq = entry.seq
-        self.request = entry.data
-        self.writes, self.fires = writes, fires
-        self.notice: Row | None = None
-        self.wording: str | None = None
-        self.changed_text: str | None = None
-
-    def own(self, session: str) -> bool:
-        """Whether the agent itself asked for it."""
-        request = self.request
-        return bool(request["actor"] == "agent" and request["via"] == "direct" and request["session"] == session)
-
-    def page(self) -> bool:
-        """Whether a page answered a GET."""
-        return bool(self.request["method"] == "GET" and self.request["status"] == 200)
-
-    def commits(self, case: "Case") -> list[dict[str, Any]]:
-        """The rows that were inserted into the commit table, by whomever."""
-        table = case.plan["commit_table"]
-        return [w.data for w in self.writes if w.data["table"] == table and w.data["op"] == "insert"]
-
-
-@dataclass
-class Case:
-    """A whole episode, typed and in order."""
-
-    world: World
-    identity: dict[str, Any]
-    plan: dict[str, Any]
-    entries: list[Entry]
-    columns: dict[str, tuple[str, ...]]
-    pre: Tables
-    post: Tables
-    files: Mapping[str, bytes]
-    watched: set[Triple] = field(default_factory=set)
-    exchanges: list[Exchange] = field(default_factory=list)
-    by_number: dict[int, Exchange] = field(default_factory=dict)
-    frames: list[Entry] = field(default_factory=list)
-    actions: list[Entry] = field(default_factory=list)
-    changed: Triple | None = None
-    session: str = ""
-
-    def verb(self, step: int) -> str:
-        """The verb of a step's action, "" if there is none."""
-        return str(self.actions[step - 1].data["verb"]) if 0 < step <= len(self.actions) else ""
-
-
-def assemble(case: Case) -> None:
-    """Put requests together with their writes, and sort out frames and actions."""
-    writes: list[Entry] = []
-    fires: list[Entry] = []
-    for entry in case.entries:
-        if entry.kind == "write":
-            writes.append(entry)
-        elif entry.kind == "fire":
-            fires.append(entry)
-        elif entry.kind == "request":
-            exchange = Exchange(entry, writes, fires)
-            case.exchanges.append(exchange)
-            case.by_number.setdefault(entry.data["number"], exchange)
-            writes, fires = [], []
-        elif entry.kind == "frame":
-            case.frames.append(entry)
-        elif entry.kind == "action":
-            case.actions.append(entry)
-    case.watched = {(table, key, column) for table, key, column in case.plan["watched"]}
-    case.session = case.exchanges[0].request["session"] if case.exchanges else ""
-    place = CONDITIONS.get(case.plan["condition"], (None, False, ""))[0]
-    if place is not None and place < len(case.plan["watched"]):
-        table, key, column = case.plan["watched"][place]
-        case.changed = (table, key, column)
-
+# --- Sequence, identity, plan ----------------------------------------------------------------------------------------
 
 _NEXT = {
-    "": {"start": "open0"},
-    "open0": {"write": "held0", "fire": "held0", "request": "open0", "frame": "framed"},
-    "held0": {"write": "held0", "fire": "held0", "request": "open0"},
-    "framed": {"write": "held", "fire": "held", "request": "open", "action": "acted", "end": "ended"},
-    "open": {"write": "held", "fire": "held", "request": "open", "action": "acted"},
-    "held": {"write": "held", "fire": "held", "request": "open"},
-    "acted": {"report": "reported", "frame": "framed"},
-    "reported": {"frame": "closing"},
-    "closing": {"end": "ended"},
-    "ended": {},
+    "": "start>first",
+    "first": "write>held0 fire>held0 request>first frame>framed",
+    "held0": "write>held0 fire>held0 request>first",
+    "framed": "write>held fire>held request>open action>acted end>ended",
+    "open": "write>held fire>held request>open action>acted",
+    "held": "write>held fire>held request>open",
+    "acted": "report>reported frame>framed",
+    "reported": "frame>closing",
+    "closing": "end>ended",
+    "ended": "",
 }
-"""Which kind of record may follow (FORMAT.md section 3)."""
+"""Which kind of record may follow in which state, and the state that it leads to (FORMAT.md section 3)."""
+_MOVES = {state: dict(move.split(">") for move in moves.split()) for state, moves in _NEXT.items()}
 
 
 def check_sequence(case: Case, found: Findings) -> None:
-    """The order of records, every numbering, and how the episode ended."""
-    state = ""
-    step = 0
+    """The order of records, every numbering, how the episode ended, and the budget."""
+    counts = {"steps": len(case.actions), "requests": len(case.exchanges), "frames": len(case.frames)}
+    rule = found.rule("sequence", **counts)
+    state, step = "", 0
+    due = {"request": 1, "frame": 0, "action": 1}
     for entry in case.entries:
-        if entry.kind == "fault":
+        kind, data, seq = entry.kind, entry.data, entry.seq
+        if kind == "fault":
             continue
-        following = _NEXT[state].get(entry.kind)
-        if following is None:
-            found.fail("sequence", "record_order", f"a {entry.kind} record cannot stand here", entry.seq)
-            break
-        state = following
-        step += entry.kind == "request" and state == "open" and entry.data["step"] == step + 1
-        if entry.kind == "frame":
-            step = entry.data["step"]
-    found.check(state == "ended", "sequence", "trajectory_truncated", "the episode has no end record")
-    for kind, first, name in (
-        ("request", 1, "number"),
-        ("frame", 0, "number"),
-        ("frame", 0, "step"),
-        ("action", 1, "step"),
-    ):
-        numbers = [(entry.data[name], entry.seq) for entry in case.entries if entry.kind == kind]
-        for place, (number, seq) in enumerate(numbers, first):
-            if not found.check(number == place, "sequence", "step_gap", f"{kind} {name} {number}, due is {place}", seq):
-                break
-    _check_steps(case, found)
-    _check_end(case, found)
-
-
-def _check_steps(case: Case, found: Findings) -> None:
-    step = 0
-    for entry in case.entries:
-        if entry.kind == "frame":
-            step += 1
-        elif entry.kind in ("request", "report", "end"):
-            due = step - 1 if entry.kind == "end" else step
-            right = entry.data["step"] == due
-            found.check(
-                right, "sequence", "step_wrong", f"{entry.kind} of step {entry.data['step']}, due {due}", entry.seq
-            )
-
-
-def _check_end(case: Case, found: Findings) -> None:
-    ends = [entry for entry in case.entries if entry.kind == "end"]
-    reports = [entry for entry in case.entries if entry.kind == "report"]
-    reason = ends[-1].data["reason"] if ends else ""
+        state = _MOVES[state].get(kind, "wrong")
+        if not rule(state != "wrong", "record_order", f"a {kind} record cannot stand here", seq):
+            return
+        if kind in due:
+            number = data["step"] if kind == "action" else data["number"]
+            rule(number == due[kind], "step_gap", f"{kind} {number}, due is {due[kind]}", seq)
+            due[kind] += 1
+        if "step" in data:
+            expected = step - 1 if kind == "end" else step
+            rule(data["step"] == expected, "step_wrong", f"{kind} of step {data['step']}, due {expected}", seq)
+        step += kind == "frame"
+    rule(state == "ended", "trajectory_truncated", "the episode has no end")
     steps, budget = len(case.actions), case.plan["budget"]
-    found.measure("sequence", steps=steps, requests=len(case.exchanges), frames=len(case.frames), end=reason)
-    found.measure("budget", steps=steps, budget=budget)
-    found.check(steps <= budget, "budget", "over_budget", f"{steps} actions, the budget is {budget}")
+    reason = case.entries[-1].data.get("reason", "")
+    ends = {"report": case.verb(steps) == "report" and len(case.reports) == 1, "budget": steps == budget}
+    found.rule("sequence", end=reason)
+    rule(ends.get(reason, False), "end_reason", f"{reason!r} after {steps} steps", len(case.entries) - 1)
+    rule(bool(case.reports) == (reason == "report"), "end_reason", f"{reason!r} with {len(case.reports)} reports")
+    spent = found.rule("budget", steps=steps, budget=budget)
+    spent(steps <= budget, "over_budget", f"{steps} actions, the budget is {budget}")
     for frame in case.frames:
         left = budget - frame.data["step"]
-        detail = f"frame {frame.data['number']} has {frame.data['budget_left']} left, due {left}"
-        found.check(frame.data["budget_left"] == left, "budget", "budget_left", detail, frame.seq)
-    if ends:
-        right = {"report": len(reports) == 1, "budget": not reports and steps == budget}.get(reason, False)
-        found.check(
-            right, "sequence", "end_reason", f"{reason!r} after {steps} steps and {len(reports)} reports", ends[-1].seq
-        )
-    found.check(
-        not reports or case.verb(steps) == "report", "sequence", "report_unasked", "the last action is no report"
-    )
-
-
-# --- Identity and plan -----------------------------------------------------------------------------------------------
+        spent(frame.data["budget_left"] == left, "budget_left", f"{frame.data['budget_left']}, due {left}", frame.seq)
 
 
 def check_identity(case: Case, found: Findings) -> None:
-    """Who and what: forms of all fields, the canary, the model."""
+    """Who and what: the forms of all fields, the canary, the model."""
     identity = case.identity
-    found.measure(
-        "identity", **{name: identity[name] for name in ("environment", "split", "seed", "instance", "certificate")}
-    )
-    for name in ("instance", "code"):
-        found.check(
-            _digest(identity[name]), "identity", "identity_digest", f"{name} is no digest: {identity[name]!r}", 0
-        )
-    certificate = identity["certificate"]
-    found.check(certificate == "" or _digest(certificate), "identity", "certificate", f"no digest: {certificate!r}", 0)
-    found.check(identity["split"] in ("train", "validation", "test"), "identity", "split", identity["split"], 0)
-    found.check(identity["seed"] >= 0, "identity", "seed", str(identity["seed"]), 0)
-    found.check(identity["format"] == FORMAT, "identity", "format_version", identity["format"], 0)
-    for name in ("version", "grader"):
-        found.check(identity[name] != "", "identity", "identity_empty", f"{name} is empty", 0)
+    names = ("environment", "split", "seed", "instance", "certificate", "version", "grader")
+    rule = found.rule("identity", **{name: identity[name] for name in names})
+    for name in ("instance", "code", "certificate"):
+        empty = name == "certificate" and identity[name] == ""
+        rule(_digest(identity[name]) or empty, "identity_digest", f"{name}: {identity[name]!r}", 0)
+    rule(identity["split"] in ("train", "validation", "test"), "split", identity["split"], 0)
+    rule(identity["seed"] >= 0, "seed", str(identity["seed"]), 0)
+    rule(identity["format"] == FORMAT, "format_version", identity["format"], 0)
+    rule("" not in (identity["version"], identity["grader"]), "identity_empty", "version or grader", 0)
     asked, resolved = identity["model"], identity["model_resolved"]
-    found.measure("model", model=asked, model_resolved=resolved, code=identity["code"])
-    found.check(asked == resolved, "model", "model_resolved", f"{asked!r} was asked for, {resolved!r} answered", 0)
-    tokens = [row["token"] for row in case.pre["canary"].values()]
+    model = found.rule("model", model=asked, model_resolved=resolved, code=identity["code"])
+    model(asked == resolved, "model_resolved", f"{asked!r} was asked for, {resolved!r} answered", 0)
     due = "canary-" + digest(identity["instance"])[:24]
-    found.check(tokens == [due], "identity", "canary", "the canary is not that of the instance")
-    needle = json.dumps(due)[1:-1].encode()
+    tokens = [row["token"] for row in case.pre["canary"].values()]
+    rule(tokens == [due], "canary", f"the canary {tokens} is not that of the instance")
+    needles = {str(token).encode("ascii", "backslashreplace") for token in (due, *tokens)}
     lines = case.files[LEDGER].split(b"\n")
-    seen = [seq for seq, line in enumerate(lines) if needle in line and b'"table":"canary"' not in line]
-    found.measure("isolation", canary_lines=len(seen))
-    found.check(not seen, "isolation", "canary_seen", "evaluator data was reached", seen[0] if seen else -1)
+    seen = [seq for seq, line in enumerate(lines) if any(needle in line for needle in needles)]
+    isolation = found.rule("isolation", canary_lines=seen)
+    isolation(not seen, "canary_seen", "evaluator data was reached", *seen[:1])
 
 
 def check_plan(case: Case, found: Findings) -> None:
     """The plan agrees with the identity, the world, the condition and the pre-state."""
-    plan, world, pre = case.plan, case.world, case.pre
-
-    def check(holds: bool, code: str, detail: str) -> None:
-        found.check(holds, "plan", code, detail, 0)
-
-    found.measure("plan", condition=plan["condition"], anchor=plan["anchor"], changed=case.changed)
+    plan, world = case.plan, case.world
+    rule = found.rule("plan", condition=plan["condition"], anchor=plan["anchor"], changed=case.changed)
     for name in ("condition", "anchor"):
-        check(plan[name] == case.identity[name], "plan_identity", f"another {name} than the identity's")
-    constants = {
-        "world": world.name,
-        "phenomenon": world.phenomenon,
-        "budget": world.budget,
-        "untriggered": world.untriggered,
-        "surfaces": list(world.surfaces),
-        "review_route": world.review,
-        "commit_table": world.commit,
-    }
-    for name, value in constants.items():
-        check(plan[name] == value, "plan_world", f"{name} is {plan[name]!r}, the world's is {value!r}")
-    check(plan["condition"] in world.conditions, "plan_condition", f"no condition of the world: {plan['condition']!r}")
+        rule(plan[name] == case.identity[name], "plan_identity", f"another {name} than the identity's", 0)
+    for name, value in world.plan.items():
+        rule(same(plan[name], value), "plan_world", f"{name} is {plan[name]!r}, the world's is {value!r}", 0)
+    rule(plan["condition"] in world.conditions, "plan_condition", f"{plan['condition']!r}", 0)
     _, announced, review = CONDITIONS.get(plan["condition"], (None, False, ""))
     promised = (plan["announced"], plan["review"])
-    check(promised == (announced, review), "plan_promise", f"{promised}, the condition's is {(announced, review)}")
+    rule(promised == (announced, review), "plan_promise", f"{promised}, due {(announced, review)}", 0)
     trigger, pages = plan["trigger"], list(world.pages)
-    drawn = [route for route in pages if not (announced and route == world.review)]
-    right = trigger == pages if plan["anchor"] == "first" else len(trigger) == 1 and trigger[0] in drawn
-    check(right and plan["anchor"] in ("first", "any"), "plan_trigger", f"{trigger} for anchor {plan['anchor']!r}")
-    check(moment(plan["opened"], 0) == plan["opened"], "plan_opened", plan["opened"])
-    problems = world.watched(case)
-    for problem in problems:
-        check(False, "plan_task", problem)
+    drawn = [[route] for route in pages if not (announced and route == plan["review_route"])]
+    right = {"first": trigger == pages, "any": trigger in drawn}.get(plan["anchor"], False)
+    rule(right, "plan_trigger", f"{trigger} for anchor {plan['anchor']!r}", 0)
+    rule(moment(plan["opened"], 0) == plan["opened"], "plan_opened", plan["opened"], 0)
+    problems = world.task(case)
+    rule(not problems, "plan_task", "; ".join(problems), 0)
     if not problems:
         table, key, column = plan["arm"]
-        text = world.display(pre, column, pre[table][key][column])
-        check(
-            text == plan["arm_text"], "plan_fact", f"the fact is shown as {text!r}, the plan says {plan['arm_text']!r}"
-        )
+        text = world.display(case.pre, column, case.pre[table][key][column])
+        rule(text == plan["arm_text"], "plan_fact", f"{plan['arm_text']!r}, pages show {text!r}", 0)
     changes = case.changed is not None and list(case.changed) == plan["arm"]
-    check(
-        (plan["new_text"] != plan["arm_text"]) == changes,
-        "plan_fact",
-        "the texts do not fit what the condition changes",
-    )
+    rule((plan["new_text"] != plan["arm_text"]) == changes, "plan_fact", "the texts do not fit the condition", 0)
 
 
 def moment(opened: str, step: int) -> str | None:
@@ -886,11 +858,13 @@ PARAMETERS = {
     "noop": (),
     "report": (),
 }
-_S = r"[ \t\r\n]*"
-_CALL = re.compile(rf"{_S}([A-Za-z_][A-Za-z0-9_]*){_S}\({_S}(\){_S})?")
+ROLES = {"click": ("link", "button", "radio"), "fill": ("textbox",), "select_option": ("combobox",)}
+_S = r"[ \t\r\n]*+"
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*+"
+_CALL = re.compile(rf"{_S}({_NAME}){_S}\({_S}(\){_S})?")
 _ARGUMENT = re.compile(
-    rf"(?:([A-Za-z_][A-Za-z0-9_]*){_S}={_S})?"
-    r"""(?:"([^"\\\r\n]*(?:\\[^\r\n][^"\\\r\n]*)*)"|'([^'\\\r\n]*(?:\\[^\r\n][^'\\\r\n]*)*)'|([0-9]+))"""
+    rf"(?:({_NAME}){_S}={_S})?"
+    r"""(?:"([^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+)"|'([^'\\\r\n]*+(?:\\[^\r\n][^'\\\r\n]*+)*+)'|([0-9]++))"""
     rf"{_S}([,)]){_S}"
 )
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([^\r\n]))")
@@ -900,56 +874,50 @@ _PLAIN = {'"': '"', "'": "'", "\\": "\\", "n": "\n", "t": "\t"}
 def read_action(raw: str) -> tuple[str, list[str], dict[str, str]] | None:
     """Verb, arguments and report fields of a reply, None where it is no action."""
     head = _CALL.match(raw)
-    if len(raw) > ACTION_LIMIT or not _unicode(raw) or head is None or head[1] not in PARAMETERS:
+    if len(raw) > ACTION_LIMIT or head is None or head[1] not in PARAMETERS or _surrogates(raw):
         return None
-    verb = head[1]
+    verb, place, closed = head[1], head.end(), head[2] is not None
+    parameters = PARAMETERS[verb]
     placed: list[str] = []
     named: dict[str, str] = {}
-    digits: set[str] = set()
-    place, closed = head.end(), head[2] is not None
-    parameters = PARAMETERS[verb]
+    bare: list[str] = []
     while not closed:
         match = _ARGUMENT.match(raw, place)
         if match is None:
             return None
         name, double, single, number, after = match.groups()
-        value = number if number is not None else _unescape(double if double is not None else single)
+        value = number or _unescape(double or single or "")
         if value is None or (name is None and named) or name in named:
             return None
+        if number:
+            bare.append(name or "".join(parameters[len(placed) : len(placed) + 1]))
         if name is None:
-            name = parameters[len(placed)] if len(placed) < len(parameters) else ""
             placed.append(value)
         else:
             named[name] = value
-        if number is not None:
-            digits.add(name)
         place, closed = match.end(), after == ")"
-    if place != len(raw) or digits - {"element"} or (verb == "report" and (placed or digits)):
+    if place != len(raw) or any(name != "element" for name in bare):
         return None
     if verb == "report":
-        return verb, [], named
+        return None if placed or bare else (verb, [], named)
     rest = parameters[len(placed) :]
     if len(placed) > len(parameters) or named.keys() != set(rest):
         return None
     return verb, [*placed, *(named[name] for name in rest)], {}
 
 
-def _unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+def _surrogates(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _unescape(body: str) -> str | None:
+    """The text that an escaped string stands for, None for an escape or surrogate that there is not."""
     if "\\" not in body:
         return body
-    parts: list[str] = []
-    last = 0
-    for match in _ESCAPE.finditer(body):
-        char = chr(int(match[1], 16)) if match[1] else _PLAIN.get(match[2])
-        if char is None:
-            return None
-        parts += body[last : match.start()], char
-        last = match.end()
-    text = "".join(parts) + body[last:]
+    escapes = [match.groups() for match in _ESCAPE.finditer(body)]
+    if any(char is not None and char not in _PLAIN for _, char in escapes):
+        return None
+    text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _PLAIN[match[2]], body)
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
@@ -958,77 +926,57 @@ def _unescape(body: str) -> str | None:
 
 def check_actions(case: Case, found: Findings) -> None:
     """Raw text against verb and arguments, requests against verbs, memos, errors and the report."""
-    requests: dict[int, list[Exchange]] = {}
+    rule = found.rule("actions", actions=len(case.actions), reports=len(case.reports))
+    caused: dict[int, list[Exchange]] = {}
     for exchange in case.exchanges:
-        requests.setdefault(exchange.request["step"], []).append(exchange)
+        caused.setdefault(exchange.request["step"], []).append(exchange)
+    first = [exchange.request["actor"] for exchange in caused.get(0, [])]
+    rule(first[:1] == ["harness"], "first_page", "the harness did not open the first page")
     memo = ""
-    reports = [entry.data["fields"] for entry in case.entries if entry.kind == "report"]
-    found.measure("actions", actions=len(case.actions), reports=len(reports))
+    for frame in case.frames[:1]:
+        clear = frame.data["memo"] == frame.data["error"] == ""
+        rule(clear, "aftermath", "the first frame holds a memo or an error line", frame.seq)
     for entry in case.actions:
         action, seq = entry.data, entry.seq
         step, verb, args, error = action["step"], action["verb"], action["args"], action["error"]
-
-        def check(holds: bool, code: str, detail: str, seq: int = seq, step: int = step) -> None:
-            found.check(holds, "actions", code, f"step {step}: {detail}", seq)
-
         parsed = read_action(action["raw"])
-        fields: dict[str, str] = {}
-        if parsed is None:
-            check(verb == "" and args == [] and error != "", "action_unparsed", "the raw text is no action")
-        else:
-            check(
-                (verb, args) == parsed[:2], "action_parsed", f"the raw text says {parsed[:2]}, the record {verb, args}"
-            )
-            fields = parsed[2]
-        check(len(action["raw"]) <= RAW_LIMIT, "action_length", "the raw text is longer than the format holds")
+        right = parsed[:2] == (verb, args) if parsed else (verb, args) == ("", []) and error != ""
+        rule(right, "action_parsed", f"step {step}: {verb} {args} is not what the raw text says", seq)
+        rule(len(action["raw"]) <= RAW_LIMIT, "action_length", f"step {step}", seq)
         if verb == "report" and not error:
-            check(reports == [fields], "report_altered", "the report is not what the action says")
-        cut = max(0, len(args[0]) - MEMO_LIMIT) if verb == "memo" and args else 0
-        check(action["memo_cut"] == cut, "memo_cut", f"{action['memo_cut']} cut, due {cut}")
-        if verb == "memo" and args and not error:
-            memo = args[0][:MEMO_LIMIT]
+            fields = [parsed[2]] if parsed else []
+            reported = [report.data["fields"] for report in case.reports]
+            rule(reported == fields, "report_altered", "the report is not what the action says", seq)
+        text = args[0] if verb == "memo" and args else ""
+        cut = max(0, len(text) - MEMO_LIMIT)
+        rule(action["memo_cut"] == cut, "memo_cut", f"step {step}: {action['memo_cut']}, due {cut}", seq)
+        memo = text[:MEMO_LIMIT] if verb == "memo" and not error else memo
         if step < len(case.frames):
-            frame = case.frames[step].data
-            check(frame["memo"] == memo, "memo", "the frame after it holds another memo")
-            check(frame["error"] == error, "error_line", "the frame after it holds another error line")
-        shown = case.frames[step - 1].data if 0 < step <= len(case.frames) else None
-        _check_cause(case, action, shown, requests.get(step, []), check)
-    found.check(
-        bool(requests.get(0)) and case.exchanges[0].request["actor"] == "harness",
-        "actions",
-        "first_page",
-        "no first page",
-    )
+            after = case.frames[step].data
+            kept = (after["memo"], after["error"]) == (memo, error)
+            rule(kept, "aftermath", f"step {step}: the frame after it holds another memo or error line", seq)
+        _check_cause(case, action, caused.get(step, []), lambda *noted, seq=seq: rule(*noted, seq))
 
 
-def _check_cause(
-    case: Case,
-    action: dict[str, Any],
-    shown: dict[str, Any] | None,
-    caused: list[Exchange],
-    check: Callable[[bool, str, str], None],
-) -> None:
-    """A step's requests are those that its action makes, on the elements that it was shown."""
-    verb, error = action["verb"], action["error"]
+def _check_cause(case: Case, action: Data, caused: list[Exchange], rule: Rule) -> None:
+    """A step's requests are those that its action makes, on the element that it was shown."""
+    step, verb, role = action["step"], action["verb"], ""
     direct = [exchange.request for exchange in caused if exchange.request["via"] != "redirect"]
-    own = [request for request in direct if request["actor"] == "agent"]
-    role = ""
-    if verb in ("click", "fill", "select_option") and not error and shown is not None and action["args"]:
-        match = re.search(
-            rf"^\[{re.escape(action['args'][0].lstrip('0'))}\] ([a-z]+) ", shown["elements"], re.MULTILINE
-        )
+    where = f"step {step}, {verb or 'no action'}"
+    if verb in ROLES and action["args"] and not action["error"] and 0 < step <= len(case.frames):
+        elements = case.frames[step - 1].data["elements"]
+        index = action["args"][0].lstrip("0")
+        match = re.search(rf"^\[{re.escape(index)}\] ([a-z]+) ", elements, re.MULTILINE)
         role = match[1] if match else ""
-        fits = {"click": ("link", "button", "radio"), "fill": ("textbox",), "select_option": ("combobox",)}[verb]
-        cut = not match and len(shown["elements"]) > ELEMENTS_LIMIT // 2
-        check(role in fits or cut, "element", f"{verb} on element {action['args'][0]}, a {role or 'missing one'}")
-    if error or verb not in ("click", "goto", "go_back") or role == "radio":
-        check(not direct, "request_unasked", f"{len(direct)} requests after {verb or 'no action'}")
+        cut = not match and len(elements) > ELEMENTS_LIMIT // 2
+        rule(role in ROLES[verb] or cut, "element", f"{where}: element {index} is a {role or 'missing one'}")
+    if action["error"] or verb not in ("click", "goto", "go_back") or role == "radio":
+        rule(not direct, "request_unasked", f"{where}: {len(direct)} requests")
         return
-    due = (1,) if role or verb != "click" else (0, 1)
-    # What the agent asked for may carry another actor where an archive was forged: that is a matter of the trigger.
-    check(len(direct) in due or len(own) in due, "request_count", f"{len(direct)} requests after {verb}")
-    if verb != "click" or role == "link":
-        check(all(request["method"] == "GET" for request in own), "request_method", f"{verb} asks with GET")
+    # What the agent asked for bears another actor where the change was forged: that is a matter of the trigger.
+    rule(len(direct) == 1 or (verb == "click" and not role), "request_count", f"{where}: {len(direct)} requests")
+    asks = verb != "click" or role == "link"
+    rule(not asks or all(request["method"] == "GET" for request in direct), "request_method", f"{where} asks with GET")
 
 
 # --- Requests and frames ---------------------------------------------------------------------------------------------
@@ -1036,8 +984,14 @@ def _check_cause(
 
 def clean(text: str) -> str:
     """A text as parameters hold it."""
-    kept = "".join(char if char.isprintable() else " " for char in text[:800])
+    kept = "".join([char if char.isprintable() else " " for char in text[:800]])
     return " ".join(kept.split())[:200].rstrip()
+
+
+def address(url: str) -> tuple[str, dict[str, str]]:
+    """Path and cleaned parameters of an address."""
+    path, _, query = url.partition("?")
+    return path, {name: clean(text) for name, text in parse_qsl(query)} if query else {}
 
 
 def route_of(path: str) -> str:
@@ -1051,103 +1005,92 @@ def route_of(path: str) -> str:
 
 def check_requests(case: Case, found: Findings) -> None:
     """Routes and paths, answers and redirects."""
-    found.measure("requests", requests=len(case.exchanges))
-    before: dict[str, Any] | None = None
+    rule = found.rule("requests", requests=len(case.exchanges))
+    before: Data | None = None
+    # Whose the requests are that the change rests on is a matter of the trigger.
+    armed = {fire.data["armed_by"] for exchange in case.exchanges for fire in exchange.fires}
+    trigger = {frame.data["request"] for frame in case.frames if frame.data["number"] in armed}
+    trigger |= {case.fired.number} if case.fired is not None else set()
     for exchange in case.exchanges:
-        request = exchange.request
-
-        def check(
-            holds: bool, code: str, detail: str, seq: int = exchange.seq, number: int = request["number"]
-        ) -> None:
-            found.check(holds, "requests", code, f"request {number}: {detail}", seq)
-
+        request, seq, where = exchange.request, exchange.seq, f"request {exchange.number}"
+        who = (request["actor"], request["session"], request["via"] in ("direct", "redirect"))
+        mine = who == ("agent" if request["step"] else "harness", case.session, True)
+        rule(mine or exchange.number in trigger, "request_foreign", f"{where} by {who}", seq)
         status, location = request["status"], request["location"]
-        check(request["route"] == route_of(request["path"]), "route", f"{request['path']} is not of {request['route']}")
-        check(request["method"] in ("GET", "POST"), "method", request["method"])
-        check(status in (200, 303) or 400 <= status < 500, "status", str(status))
-        check((status == 303) == (location != ""), "location", f"status {status} with location {location!r}")
-        check(status == 200 or not request["served"], "served", f"values served with status {status}")
-        if request["via"] == "redirect":
-            follows = before is not None and before["status"] == 303 and request["method"] == "GET"
-            if follows and before is not None:
-                same = all(before[name] == request[name] for name in ("actor", "session", "step"))
-                follows = same and address(before["location"]) == (request["path"], request["params"])
-            check(follows, "redirect", "it does not follow the redirect before it")
-        else:
-            check(before is None or before["status"] != 303, "redirect", "the redirect before it was not followed")
+        rule(request["route"] == route_of(request["path"]), "route", f"{where}: {request['path']}", seq)
+        rule(request["method"] in ("GET", "POST"), "method", f"{where}: {request['method']}", seq)
+        rule(status in (200, 303) or 400 <= status < 500, "status", f"{where}: {status}", seq)
+        rule((status == 303) == (location != ""), "location", f"{where}: {status} to {location!r}", seq)
+        rule(status == 200 or not request["served"], "served", f"{where}: values with status {status}", seq)
+        pending = before is not None and before["status"] == 303
+        follows = request["via"] == "redirect"
+        if follows and pending and before is not None:
+            kept = all(before[name] == request[name] for name in ("actor", "session", "step"))
+            there = address(before["location"]) == (request["path"], request["params"])
+            follows = kept and there and request["method"] == "GET"
+        rule(pending == follows, "redirect", f"{where}: the redirect before it was not followed, or there is none", seq)
         before = request
-    found.check(before is None or before["status"] != 303, "requests", "redirect", "the last redirect was not followed")
-
-
-def address(url: str) -> tuple[str, dict[str, str]]:
-    """Path and cleaned parameters of an address."""
-    path, _, query = url.partition("?")
-    try:
-        return path, {name: clean(text) for name, text in parse_qsl(query)} if query else {}
-    except ValueError:
-        return path, {"": query}
-
-
-def check_frames(case: Case, found: Findings) -> None:
-    """Every frame's digest, address and notice lines; acknowledged, and repeated where nothing was asked for."""
-    found.measure("frames", frames=len(case.frames))
-    number, before = 0, None
-    actions = {entry.data["step"]: entry.data for entry in case.actions}
-    latest = iter(case.exchanges)
-    upcoming = next(latest, None)
-    for place, entry in enumerate(case.frames):
-        frame = entry.data
-
-        def check(holds: bool, code: str, detail: str, seq: int = entry.seq, place: int = place) -> None:
-            found.check(holds, "frames", code, f"frame {place}: {detail}", seq)
-
-        asked = False
-        while upcoming is not None and upcoming.seq < entry.seq:
-            number, asked, upcoming = upcoming.request["number"], True, next(latest, None)
-        _check_frame(case, frame, number, check)
-        answer = actions.get(place + 1)
-        if answer is not None:
-            right = answer["frame"] == place and answer["frame_sha256"] == frame["sha256"]
-            check(right, "frame_unacknowledged", f"action {place + 1} answers another frame")
-        if before is not None and not asked:
-            verb = case.verb(place)
-            names = ("request", "url", "notice") if verb in ("click", "fill", "select_option") else _SEEN
-            changed = [name for name in names if frame[name] != before[name]]
-            check(not changed, "frame_changed", f"nothing was asked for, yet {', '.join(changed)} differ")
-        before = frame
-    used = {entry.data["screenshot"] for entry in case.frames} - {""}
-    there = {name for name in case.files if name.endswith(".png")}
-    found.check(used == there, "frames", "screenshot", "the screenshots are not those that the frames name")
+    rule(before is None or before["status"] != 303, "redirect", "the last redirect was not followed")
 
 
 _SEEN = ("request", "url", "notice", "page", "elements", "delivered")
 
 
-def _check_frame(case: Case, frame: dict[str, Any], number: int, check: Callable[[bool, str, str], None]) -> None:
-    seen = (frame["url"], frame["page"], frame["elements"], frame["notice"], frame["error"], frame["memo"])
-    check(digest("\x1f".join((*seen, str(frame["budget_left"])))) == frame["sha256"], "frame_digest", "altered")
-    check(len(frame["page"]) <= PAGE_LIMIT, "page_length", f"{len(frame['page'])} code points")
-    check(len(frame["elements"]) <= ELEMENTS_LIMIT, "elements_length", f"{len(frame['elements'])} code points")
-    check(len(frame["memo"]) <= MEMO_LIMIT, "memo_length", f"{len(frame['memo'])} code points")
-    if frame["notice"]:
-        title, _, text = frame["notice"].partition(": ")
-        first = f"!! {title}\n{text}\n"
-        check(frame["page"].startswith(first[:PAGE_LIMIT]), "notice_lines", "the page does not begin with its notice")
-    else:
-        check(
-            not frame["page"].startswith("!! "), "notice_lines", "the page shows a notice that the frame does not name"
-        )
-    check(frame["request"] == number, "frame_request", f"shows request {frame['request']}, the last one was {number}")
-    exchange = case.by_number.get(frame["request"])
-    if exchange is None:
-        return
-    request = exchange.request
+def check_frames(case: Case, found: Findings) -> None:
+    """Every frame's digest, address and notice lines; acknowledged, and repeated where nothing was asked for."""
+    rule = found.rule("frames", frames=len(case.frames))
+    actions = {entry.data["step"]: entry.data for entry in case.actions}
+    before: Data | None = None
+    asked = 0
+    for place, entry in enumerate(case.frames):
+        frame, seq = entry.data, entry.seq
+        earlier = asked
+        while asked < len(case.exchanges) and case.exchanges[asked].seq < seq:
+            asked += 1
+        latest = case.exchanges[asked - 1] if asked else None
+        _check_frame(frame, lambda *noted, seq=seq: rule(*noted, seq))
+        shows = latest is not None and frame["request"] == latest.number
+        rule(shows, "frame_request", f"frame {place} shows request {frame['request']}, not the last", seq)
+        if shows and latest is not None:
+            _check_page(case, frame, latest, lambda *noted, seq=seq: rule(*noted, seq))
+        answer = actions.get(place + 1, {"frame": place, "frame_sha256": frame["sha256"]})
+        right = (answer["frame"], answer["frame_sha256"]) == (place, frame["sha256"])
+        rule(right, "frame_unacknowledged", f"action {place + 1} answers another frame", seq)
+        if before is not None and asked == earlier:
+            # Clicking a radio button, filling and selecting change the page without a request.
+            names = _SEEN[:3] if case.verb(place) in ROLES else _SEEN
+            changed = [name for name in names if frame[name] != before[name]]
+            rule(not changed, "frame_changed", f"frame {place}: nothing was asked for, yet {changed} differ", seq)
+        before = frame
+    used = {entry.data["screenshot"] for entry in case.frames} - {""}
+    there = {name for name in case.files if name not in NAMES}
+    rule(used == there, "screenshot", "the screenshots are not those that the frames name")
+
+
+def _check_frame(frame: Data, rule: Rule) -> None:
+    """What a frame says of itself."""
+    where, page, notice = f"frame {frame['number']}", frame["page"], frame["notice"]
+    seen = (frame["url"], page, frame["elements"], notice, frame["error"], frame["memo"], str(frame["budget_left"]))
+    rule(digest("\x1f".join(seen)) == frame["sha256"], "frame_digest", f"{where} was altered")
+    lengths = (len(page), len(frame["elements"]), len(frame["memo"]))
+    fits = all(a <= b for a, b in zip(lengths, (PAGE_LIMIT, ELEMENTS_LIMIT, MEMO_LIMIT), strict=True))
+    rule(fits, "frame_length", f"{where}: page, elements, memo {lengths}")
+    title, _, text = notice.partition(": ")
+    begins = page.startswith(f"!! {title}\n{text}\n"[:PAGE_LIMIT]) if notice else not page.startswith("!! ")
+    rule(begins, "notice_lines", f"{where}: its notice and the first lines of its page differ")
+
+
+def _check_page(case: Case, frame: Data, exchange: Exchange, rule: Rule) -> None:
+    """The frame stands where its request asked, and its page has that page's heading."""
+    request, where = exchange.request, f"frame {frame['number']}"
     path, params = address(frame["url"])
     right = path == request["path"] and (params == request["params"] or request["method"] == "POST")
-    check(right, "frame_address", f"its address is {frame['url']}, the request asked for {request['path']}")
-    before = case.by_number.get(frame["request"] - 1)
+    before = case.by_number.get(exchange.number - 1)
     if request["via"] == "redirect" and before is not None:
-        check(before.request["location"] == frame["url"], "frame_address", "it does not stand where the redirect led")
+        right = right and before.request["location"] == frame["url"]
+    rule(right, "frame_address", f"{where} stands at {frame['url']}, its request asked for {request['path']}")
+    heading = next((line for line in frame["page"].split("\n") if line.startswith("# ")), "")
+    rule(heading == f"# {exchange.title}", "frame_heading", f"{where} is headed {heading!r}, due {exchange.title!r}")
 
 
 # --- Replay: the rows at every request -------------------------------------------------------------------------------
@@ -1156,228 +1099,215 @@ def _check_frame(case: Case, frame: dict[str, Any], number: int, check: Callable
 def replay(case: Case, found: Findings) -> None:
     """Carry out all writes from the pre-state, look at every request on the way, and compare with the post-state."""
     tables: Tables = {name: dict(rows) for name, rows in case.pre.items()}
-    firing = min((fire.data["request"] for at in case.exchanges for fire in at.fires), default=0)
-    total = 0
+    total = sum(len(exchange.writes) for exchange in case.exchanges)
+    journal = found.rule("journal", writes=total)
+    commits = found.rule("commit_log", requests=[exchange.number for exchange in case.commits()])
+    found.rule("exposure_log", serves=sum(len(exchange.request["served"]) for exchange in case.exchanges))
     for exchange in case.exchanges:
         for write in exchange.writes:
-            total += 1
-            _apply(case, tables, write, exchange, found)
-        _look(case, tables, exchange, firing, found)
-    different = sorted(name for name in tables if not _equal(tables[name], case.post[name]))
-    found.measure("journal", writes=total, different=different)
-    found.check(
-        not different, "journal", "state_contradiction", f"pre-state and writes do not lead to: {', '.join(different)}"
+            _apply(case, tables, write, exchange, journal)
+        case.world.answered(exchange, commits, tables)
+        _look(case, tables, exchange)
+        _check_served(case, tables, exchange, found)
+    different = sorted(name for name, rows in tables.items() if not _equal(rows, case.post[name]))
+    journal(not different, "state_contradiction", f"pre-state and writes do not lead to: {', '.join(different)}")
+
+
+def _equal(one: dict[int, Data], other: dict[int, Data]) -> bool:
+    return one == other and all(
+        list(map(type, row.values())) == list(map(type, other[key].values())) for key, row in one.items()
     )
 
 
-def _equal(one: dict[int, Row], other: dict[int, Row]) -> bool:
-    if one != other:
-        return False
-    # 1 equals 1.0 in Python and not in the format.
-    return all(list(map(type, row.values())) == list(map(type, other[key].values())) for key, row in one.items())
-
-
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
-
-
-def _apply(case: Case, tables: Tables, entry: Entry, exchange: Exchange, found: Findings) -> None:
-    write, request = entry.data, exchange.request
+def _apply(case: Case, tables: Tables, entry: Entry, exchange: Exchange, rule: Rule) -> None:
+    """Carry out one write, and check it against its request and the row as it is."""
+    write, request, seq = entry.data, exchange.request, entry.seq
     op, table, key, columns = write["op"], write["table"], write["key"], write["columns"]
-
-    def check(holds: bool, code: str, detail: str) -> bool:
-        return found.check(holds, "journal", code, f"{op} of {table} {key}: {detail}", entry.seq)
-
-    check(write["request"] == request["number"], "write_request", f"not of request {request['number']}")
-    check(write["actor"] in (request["actor"], "perturbation"), "write_actor", f"by {write['actor']}")
+    where = f"{op} of {table} {key}"
+    placed = write["request"] == exchange.number and write["actor"] in (request["actor"], "perturbation")
+    rule(placed, "write_place", f"{where}: not of this request or by another actor", seq)
     refused = request["status"] >= 400 or request["location"].startswith("/refused?")
-    check(not refused or write["actor"] != request["actor"], "write_refused", "inside a request that was refused")
-    names = case.columns.get(table)
-    if names is None:
-        check(False, "write_table", "there is no such table")
+    rule(not refused or perturbs(entry), "write_refused", f"{where}: inside a request that was refused", seq)
+    names = set(case.columns.get(table, ()))
+    row = tables.get(table, {}).get(key)
+    known = op in ("insert", "update", "delete") and (row is None) == (op == "insert")
+    fits = columns.keys() <= names - {"id"} if op == "update" else columns.keys() == names
+    if not rule(known and fits and table in tables, "write_row", f"{where}: no such row or column, or one again", seq):
         return
-    rows = tables[table]
-    row = rows.get(key)
-    if op == "update":
-        known = row is not None and columns.keys() <= set(names) - {"id"}
-        if check(known, "write_row", "no such row or column") and row is not None:
-            right = all(_same(row[name], old) and not _same(old, new) for name, (old, new) in columns.items())
-            check(right, "write_old", "the old values are not the row's")
-            rows[key] = {**row, **{name: new for name, (_, new) in columns.items()}}
-        return
-    complete = columns.keys() == set(names) and ((row is None) == (op == "insert"))
-    if not check(complete, "write_row", "not all columns, or the row is there already, or was not"):
-        return
-    if op == "insert":
-        right = all(old is None for old, _ in columns.values()) and _same(columns["id"][1], key)
-        check(right, "write_old", "an insert with old values or another id")
-        rows[key] = {name: columns[name][1] for name in names}
-    elif row is not None:
-        right = all(new is None and _same(row[name], old) for name, (old, new) in columns.items())
-        check(right, "write_old", "the old values are not the row's")
-        del rows[key]
+    if op == "update" and row is not None:
+        right = all(same(row[name], old) and not same(old, new) for name, (old, new) in columns.items())
+        tables[table][key] = {**row, **{name: new for name, (_, new) in columns.items()}}
+    elif op == "delete" and row is not None:
+        right = all(new is None and same(row[name], old) for name, (old, new) in columns.items())
+        del tables[table][key]
+    else:
+        right = all(old is None for old, _ in columns.values()) and same(columns["id"][1], key)
+        tables[table][key] = {name: columns[name][1] for name in case.columns[table]}
+    rule(right, "write_old", f"{where}: its old values are not the row's, or its id is another", seq)
 
 
-def _look(case: Case, tables: Tables, exchange: Exchange, firing: int, found: Findings) -> None:
-    """What this request's page was due to show, and whether the access log says so."""
-    world, request, seq = case.world, exchange.request, exchange.seq
-    number = request["number"]
-    fired = bool(firing) and number >= firing
-    due = world.serves(case, tables, request) if exchange.page() else set()
-    served = [(table, key, column) for table, key, column, _ in request["served"]]
-    right = len(set(served)) == len(served) and set(served) == due
-    found.check(
-        right, "exposure_log", "served_pages", f"request {number} serves {served}, its page shows {sorted(due)}", seq
-    )
-    for table, key, column, text in request["served"]:
-        row = tables.get(table, {}).get(key, {})
-        now = world.display(tables, column, row.get(column))
-        term, code = ("freshness", "stale_served") if fired else ("exposure_log", "served_value")
-        found.check(text == now, term, code, f"request {number} serves {text!r}, the row holds {now!r}", seq)
-    world.answered(case, exchange, found, tables)
-    if case.changed is not None:
-        table, key, column = case.changed
-        exchange.changed_text = world.display(tables, column, tables.get(table, {}).get(key, {}).get(column))
-    if fired:
-        rows = [row for _, row in sorted(tables["notice"].items()) if _same(row["acknowledged"], 0)]
-        exchange.notice = next(
-            (row for row in rows if _int(row["visible_from"]) and row["visible_from"] <= number), None
-        )
-        exchange.wording = world.wording(tables, exchange.notice) if exchange.notice is not None else None
+def _look(case: Case, tables: Tables, exchange: Exchange) -> None:
+    """Note what this request's page was due to show."""
+    world, request = case.world, exchange.request
+    for table, key, column in case.watched:
+        value = tables.get(table, {}).get(key, {}).get(column)
+        exchange.current[table, key, column] = world.display(tables, column, value)
+    exchange.title = world.title(tables, request) if request["status"] == 200 else "Not possible"
+    if request["route"] == "/refused":
+        exchange.title = "Not possible"
+    if case.fired is None or exchange.number < case.fired.number:
+        return
+    for _, row in sorted(tables["notice"].items()):
+        if same(row["acknowledged"], 0) and _int(row["visible_from"]) and row["visible_from"] <= exchange.number:
+            exchange.notice, exchange.wording = row, world.wording(tables, row)
+            return
+
+
+def _check_served(case: Case, tables: Tables, exchange: Exchange, found: Findings) -> None:
+    """The access log says what this request's page shows, as the rows are."""
+    request, number = exchange.request, exchange.number
+    due = case.world.serves(case, tables, request) if exchange.page() else set()
+    served = {(table, key, column): text for table, key, column, text in request["served"]}
+    rule = found.rule(case.phase(number))
+    missing = due - served.keys()
+    if missing == {tuple(case.plan["arm"])} and _promised(case, exchange):
+        missing = set()  # not served where it was promised: check_promises says so
+    right = served.keys() - due == missing == set() and len(served) == len(request["served"])
+    rule(right, "served_pages", f"request {number} serves {sorted(served)}, its page shows {sorted(due)}", exchange.seq)
+    for value, text in served.items():
+        now = exchange.current.get(value)
+        rule(text == now, "served_value", f"request {number} serves {text!r}, the row holds {now!r}", exchange.seq)
+
+
+def _promised(case: Case, exchange: Exchange) -> bool:
+    """Whether a page is the review step for the target, and the fact was promised there."""
+    reviews = exchange.page() and exchange.request["route"] == case.plan["review_route"]
+    return reviews and case.plan["review"] == "value" and case.world.target(case, exchange.request)
 
 
 def check_delivered(case: Case, found: Findings) -> None:
     """What frames delivered is what requests served, and stands in the page text where they say."""
     longest = max((len(entry.data["page"]) for entry in case.frames), default=0)
-    exposures = 0
+    total = 0
     for entry in case.frames:
-        frame, page = entry.data, entry.data["page"]
+        frame, page, seq = entry.data, entry.data["page"], entry.seq
         exchange = case.by_number.get(frame["request"])
-        served = [tuple(item) for item in exchange.request["served"]] if exchange is not None else []
-        end = -1
+        if exchange is None:
+            continue
+        rule, where = found.rule(case.phase(exchange.number)), f"frame {frame['number']}"
+        left = [tuple(item) for item in exchange.request["served"]]
+        last = -1
         for *value, text, offset in frame["delivered"]:
-            exposures += 1
-            after = page[offset + len(text) : offset + len(text) + 1]
-            before = page[offset - 1 : offset] if offset else ""
-            stands = page[offset : offset + len(text)] == text and text != "" and offset > end
-            whole = before in ("", " ", "\n") and after in ("", " ", "\n")
-            detail = f"frame {frame['number']}: {text!r} does not stand at {offset}"
-            found.check(stands and whole, "exposure_log", "delivered_text", detail, entry.seq)
-            end = offset
-            if not found.check((*value, text) in served, "exposure_log", "delivered_unserved", detail, entry.seq):
-                continue
-            served.remove((*value, text))
-        for *_, text in served:
+            total += 1
+            stands = text != "" and last < offset and _stands(page, text, offset)
+            rule(stands, "delivered_text", f"{where}: {text!r} does not stand at {offset}", seq)
+            last = offset
+            if rule((*value, text) in left, "delivered_unserved", f"{where}: {text!r} was not served", seq):
+                left.remove((*value, text))
+        for *value, text in left:
             # A value may be served and not delivered where the page was cut before it.
             cut = len(page) == PAGE_LIMIT or (len(page) == longest and text not in page)
-            detail = f"frame {frame['number']}: {text!r} was served and is not among the delivered"
-            found.check(cut, "exposure_log", "served_undelivered", detail, entry.seq)
-    found.measure("exposure_log", delivered=exposures)
+            lost = value == case.plan["arm"] and _promised(case, exchange) and text not in page
+            rule(cut or lost, "served_undelivered", f"{where}: {text!r} was served and is not delivered", seq)
+    found.rule("exposure_log", delivered=total)
+
+
+def _stands(page: str, text: str, offset: int) -> bool:
+    """Whether a text stands whole at an offset of a page: between blanks or line ends."""
+    end = offset + len(text)
+    return page[offset:end] == text and {page[offset - 1 : offset] if offset else "", page[end : end + 1]} <= _AROUND
+
+
+_AROUND = {"", " ", "\n"}
 
 
 # --- Promises --------------------------------------------------------------------------------------------------------
 
 
-def check_promises(case: Case, found: Findings, firing: int) -> None:
+def check_promises(case: Case, found: Findings) -> None:
     """Notices and disclosures at the review step: shown where promised, and nowhere else."""
-    plan, world = case.plan, case.world
-    commit = next((at.request["number"] for at in case.exchanges if at.commits(case)), 2**31)
-    notices = reviews = reached = 0
+    plan = case.plan
+    fired = case.fired.number if case.fired is not None else 2**31
+    commit = min((exchange.number for exchange in case.commits()), default=2**31)
+    notice, review = found.rule("notice", promised=plan["announced"]), found.rule("review", promised=plan["review"])
+    leak = found.rule("unannounced")
+    due = reached = reviews = 0
     for entry in case.frames:
-        frame, seq = entry.data, entry.seq
+        frame, seq, where = entry.data, entry.seq, f"frame {entry.data['number']}"
         exchange = case.by_number.get(frame["request"])
         if exchange is None:
             continue
-        where = f"frame {frame['number']}"
         if exchange.notice is None:
-            found.check(
-                not frame["notice"], "unannounced", "notice_unannounced", f"{where} shows a notice that is not due", seq
-            )
+            leak(frame["notice"] == "", "notice_unannounced", f"{where} shows a notice that is not due", seq)
         else:
-            notices += 1
-            right = frame["notice"] == f"Notice: {exchange.wording}"
-            found.check(right, "notice", "notice_undelivered", f"{where} was due to show: {exchange.wording}", seq)
-            own = case.changed == (exchange.notice["record"], exchange.notice["record_id"], exchange.notice["field"])
-            reached += right and own and firing < frame["request"] < commit
-        request = exchange.request
-        if request["route"] != world.review or not exchange.page():
-            continue
-        reviews += 1
-        _check_review(case, frame, world.target(case, request), f"{where}, the review step", seq, found)
-    if plan["announced"] and firing:
-        found.check(
-            reached > 0, "notice", "notice_missing", "the promised notice reached no frame before the commit or the end"
-        )
-    found.measure("notice", promised=plan["announced"], due=notices, reached=reached)
-    found.measure("review", promised=plan["review"], frames=reviews)
-    found.measure("unannounced", frames=len(case.frames))
+            due += 1
+            shows = frame["notice"] == f"Notice: {exchange.wording}"
+            notice(shows, "notice_undelivered", f"{where} was due to show: {exchange.wording}", seq)
+            row = exchange.notice
+            own = case.changed == (row["record"], row["record_id"], row["field"])
+            reached += shows and own and fired < exchange.number < commit
+        if exchange.page() and exchange.request["route"] == plan["review_route"]:
+            reviews += 1
+            _check_review(case, frame, exchange, review, leak, seq)
+    missing = plan["announced"] and case.fired is not None and not reached
+    notice(not missing, "notice_missing", "the promised notice reached no frame before the commit or the end")
+    found.rule("notice", due=due, reached=reached)
+    found.rule("review", frames=reviews)
 
 
-def _check_review(case: Case, frame: dict[str, Any], target: bool, where: str, seq: int, found: Findings) -> None:
-    plan, world = case.plan, case.world
-    lines = [line for line in frame["page"].split("\n") if line.startswith(world.reminder)]
-    bare = [re.sub(r"\[[0-9]+\] ", "", line) for line in lines]
-    linked = any(line.endswith(world.link) for line in bare)
-    listed = f'link "{world.link}"' in frame["elements"] or bool(frame["notice"])
+def _check_review(case: Case, frame: Data, exchange: Exchange, review: Rule, leak: Rule, seq: int) -> None:
+    plan, world, where = case.plan, case.world, f"frame {frame['number']}, the review step,"
+    lines = [without_indices(line) for line in frame["page"].split("\n") if line.startswith(world.reminder)]
+    linked = any(line.endswith(f" {world.link}") for line in lines)
+    listed = f'link "{world.link}"\n' in frame["elements"] + "\n" or frame["notice"] != ""
     value = any(item[:3] == plan["arm"] for item in frame["delivered"])
-    if plan["review"] == "nothing":
-        found.check(
-            not lines and not value,
-            "unannounced",
-            "review_unannounced",
-            f"{where} discloses what was not promised",
-            seq,
-        )
-    elif target:
-        found.check(linked and listed, "review", "review_link", f"{where} does not show the link to the source", seq)
-        if plan["review"] == "value":
-            found.check(value, "review", "review_value", f"{where} does not show the current value", seq)
-        else:
-            found.check(
-                not value, "unannounced", "review_unannounced", f"{where} shows the value, a link was promised", seq
-            )
+    leak(not lines or plan["review"] != "nothing", "review_unannounced", f"{where} shows a reminder", seq)
+    leak(not value or plan["review"] == "value", "review_unannounced", f"{where} shows the fact", seq)
+    if plan["review"] in ("link", "value") and world.target(case, exchange.request):
+        review(linked and listed, "review_link", f"{where} does not show the link to the source", seq)
+        review(value or plan["review"] == "link", "review_value", f"{where} does not show the current value", seq)
+
+
+def without_indices(line: str) -> str:
+    """A line of a page without the numbers of its elements."""
+    return re.sub(r"\[[0-9]+\] ", "", line)
 
 
 # --- The change ------------------------------------------------------------------------------------------------------
 
 
-def check_change(case: Case, found: Findings) -> int:
-    """Every rule of protocol section 4; returns the number of the firing request, 0 if nothing happened."""
-    fires = [(at, fire) for at in case.exchanges for fire in at.fires]
-    made = [(at, w) for at in case.exchanges for w in at.writes if w.data["actor"] == "perturbation"]
-    guards = [[row["id"], row["request"]] for row in case.post["perturbation_guard"].values()]
+def check_change(case: Case, found: Findings) -> None:
+    """Whether the change happened, and every rule of protocol section 4."""
+    fires = [fire for exchange in case.exchanges for fire in exchange.fires]
+    made = [write for exchange in case.exchanges for write in exchange.writes if perturbs(write)]
+    before, after = ([list(row.values()) for row in t["perturbation_guard"].values()] for t in (case.pre, case.post))
     arming = next((entry for entry in case.frames if _arms(case, entry)), None)
-    found.measure("triggered", fires=len(fires), writes=len(made), guards=guards)
-    if not (fires or made or guards or case.pre["perturbation_guard"]):
-        eligible = _eligible(case, arming)
-        code = "never_exposed" if arming is None else "never_reached" if eligible is None else "never_fired"
-        missed = eligible.seq if eligible is not None else -1
-        if case.plan["untriggered"] != "failure":
-            found.fail("triggered", code, "nothing shows that the change happened", missed)
-        elif eligible is not None:
-            found.fail("anchor", code, "a request that fires did not fire", missed)
-        return 0
-    at = fires[0][0] if fires else made[0][0] if made else None
-    number = (
-        int(fires[0][1].data["request"])
-        if fires
-        else at.request["number"]
-        if at is not None
-        else guards[0][1]
-        if guards
-        else 1
-    )
-    _check_single(case, fires, made, guards, number, found)
-    _check_exposure(case, fires, at, arming, found)
-    _check_anchor(case, at, arming, number, found)
-    _check_scope(case, made, at, number, found)
+    first = _eligible(case, arming)
+    triggered = found.rule("triggered", fires=len(fires), writes=len(made), guard=after)
+    if case.fired is None and not before and not after:
+        code = "never_exposed" if arming is None else "never_reached" if first is None else "never_fired"
+        record = first.seq if first is not None else -1
+        triggered(case.plan["untriggered"] == "failure", code, "nothing shows that the change happened", record)
+        found.rule("anchor")(first is None, code, "a request that fires did not fire", record)
+        return
+    number = case.fired.number if case.fired is not None else 0
+    single = found.rule("single_firing", fires=len(fires), guard=after)
+    guards = [write.data["op"] for write in made if write.data["table"] == "perturbation_guard"]
+    single(len(fires) == 1, "fired_twice" if fires else "fire_missing", f"{len(fires)} fire records")
+    right = guards == ["insert"] and not before and after == [[1, number]]
+    single(right, "guard", f"guard {before} before, {after} after, writes {guards}, firing request {number}")
+    if case.fired is None:
+        return
+    for exchange in case.exchanges:
+        named = [fire.data["request"] for fire in exchange.fires]
+        single(set(named) <= {exchange.number}, "fire_request", f"{named} in request {exchange.number}", exchange.seq)
+    _check_trigger(case, case.fired, fires, arming, first, found)
+    _check_scope(case, case.fired, made, found)
     _check_agreement(case, fires, found)
-    _check_fresh(case, number, found)
-    commits = [exchange.request["number"] for exchange in case.exchanges if exchange.commits(case)]
-    found.measure("commit_order", firing=number, commits=commits)
-    early = [commit for commit in commits if commit <= number]
-    found.check(not early, "commit_order", "commit_before_change", f"commit in request {early}, change in {number}")
-    return number if type(number) is int else 0
+    _check_fresh(case, case.fired, found)
+    commits = [exchange.number for exchange in case.commits()]
+    order = found.rule("commit_order", firing=number, commits=commits)
+    order(min(commits, default=number + 1) > number, "commit_before_change", f"commits {commits}, change {number}")
 
 
 def _arms(case: Case, entry: Entry) -> bool:
@@ -1386,193 +1316,124 @@ def _arms(case: Case, entry: Entry) -> bool:
     exchange = case.by_number.get(frame["request"])
     if exchange is None or not exchange.own(case.session) or exchange.request["route"] not in plan["surfaces"]:
         return False
-    wanted = [*plan["arm"], plan["arm_text"]]
-    return wanted in exchange.request["served"] and any(
-        item[:4] == wanted and frame["page"][item[4] : item[4] + len(item[3])] == item[3] for item in frame["delivered"]
-    )
+    fact = [*plan["arm"], plan["arm_text"]]
+    shown = any(item[:4] == fact and _stands(frame["page"], fact[3], item[4]) for item in frame["delivered"])
+    return shown and fact in exchange.request["served"]
 
 
 def _eligible(case: Case, arming: Entry | None) -> Exchange | None:
-    """The first request that fires, after a frame that arms."""
-    if arming is None:
-        return None
-    for exchange in case.exchanges:
-        if any(write["actor"] == "agent" for write in exchange.commits(case)):
-            return None
+    """The first request that fires, after a frame that arms and before the agent commits."""
+    for exchange in case.exchanges if arming is not None else ():
         request = exchange.request
+        if any(write["actor"] == "agent" for write in exchange.inserts(case.plan["commit_table"])):
+            return None
         fits = exchange.own(case.session) and request["method"] == "GET" and request["route"] in case.plan["trigger"]
-        if exchange.seq > arming.seq and fits:
+        if arming is not None and exchange.seq > arming.seq and fits:
             return exchange
     return None
 
 
-Made = list[tuple[Exchange, Entry]]
-
-
-def _check_single(case: Case, fires: Made, made: Made, guards: list[list[Any]], number: int, found: Findings) -> None:
-    inserted = [entry.data for _, entry in made if entry.data["table"] == "perturbation_guard"]
-
-    def check(holds: bool, code: str, detail: str) -> None:
-        found.check(holds, "single_firing", code, detail, fires[-1][1].seq if fires else -1)
-
-    found.measure("single_firing", fires=len(fires), guard_inserts=len(inserted), guards=guards)
-    check(len(fires) == 1, "fired_twice" if fires else "fire_missing", f"{len(fires)} fire records")
-    check(not case.pre["perturbation_guard"], "guard_before", "the guard was there before the episode")
-    check(len(inserted) == 1 and inserted[0]["op"] == "insert", "guard_write", f"{len(inserted)} guard writes")
-    check(guards == [[1, number]], "guard_row", f"the guard is {guards}, the firing request {number}")
-    for at, fire in fires:
-        check(
-            at.request["number"] == fire.data["request"],
-            "fire_request",
-            "the firing names another request than its own",
-        )
-
-
-def _check_exposure(case: Case, fires: Made, at: Exchange | None, arming: Entry | None, found: Findings) -> None:
-    named = fires[0][1].data["armed_by"] if fires else -1
-    fired_at = fires[0][1].seq if fires else at.seq if at is not None else -1
+def _check_trigger(
+    case: Case, at: Exchange, fires: list[Entry], arming: Entry | None, first: Exchange | None, found: Findings
+) -> None:
+    """Exposed before, in the first eligible request, which is the agent's own."""
+    begin = min([entry.seq for entry in (*at.fires, *at.writes) if entry.kind == "fire" or perturbs(entry)])
+    named = fires[0].data["armed_by"] if fires else -1
     frame = arming.data["number"] if arming is not None else -1
-    found.measure("exposure", armed_by=named, frame=frame)
-    before = arming is not None and arming.seq < fired_at
-    detail = "no frame before the change delivered the old value from its source, on a page that the agent asked for"
-    if found.check(before, "exposure", "change_before_exposure", detail, fired_at):
-        found.check(
-            named == frame, "exposure", "armed_by", f"armed by frame {named}, the first exposure is {frame}", fired_at
-        )
+    exposure = found.rule("exposure", armed_by=named, first_exposure=frame)
+    shown_before = arming is not None and arming.seq < begin
+    if exposure(shown_before, "change_before_exposure", "no frame before the change delivered the old value", begin):
+        exposure(named == frame, "armed_by", f"armed by frame {named}, the first exposure is {frame}", begin)
+    due = first.number if first is not None else None
+    anchor = found.rule("anchor", firing=at.number, first_eligible=due)
+    anchor(due == at.number, "not_first_eligible", f"fired in request {at.number}, the first eligible is {due}", begin)
+    who = {name: at.request[name] for name in ("actor", "via", "session", "method")}
+    verb = case.verb(at.request["step"])
+    own = found.rule("own_request", verb=verb, **who)
+    mine = at.own(case.session) and verb in ("click", "goto", "go_back")
+    own(mine, "not_agents_request", f"the change is inside {who} after {verb!r}", at.seq)
 
 
-def _check_anchor(case: Case, at: Exchange | None, arming: Entry | None, number: int, found: Findings) -> None:
-    if at is not None:
-        request = at.request
-        who = {name: request[name] for name in ("actor", "via", "session", "method", "route", "step")}
-        verb = case.verb(request["step"])
-        found.measure("own_request", verb=verb, **who)
-        own = at.own(case.session) and verb in ("click", "goto", "go_back")
-        found.check(own, "own_request", "not_agents_request", f"the change is inside {who} after {verb!r}", at.seq)
-    first = _eligible(case, arming)
-    due = first.request["number"] if first is not None else 0
-    found.measure("anchor", firing=number, first_eligible=due)
-    detail = f"fired in request {number}, the first eligible one is {due or 'none'}"
-    found.check(
-        first is not None and due == number, "anchor", "not_first_eligible", detail, at.seq if at is not None else -1
-    )
-
-
-def _check_scope(case: Case, made: Made, at: Exchange | None, number: int, found: Findings) -> None:
-    plan = case.plan
-    step = at.request["step"] if at is not None else 0
-    symbols: dict[Any, Any] = {"$now": moment(plan["opened"], step), "$next": number + 1}
-    due: list[tuple[str, str, int, dict[str, list[Any]]]] = [
-        ("insert", "perturbation_guard", 1, {"id": [None, 1], "request": [None, number]})
-    ]
-    for operation in plan["operations"]:
-        columns = {
-            name: [old, symbols.get(new, new) if type(new) is str else new]
-            for name, (old, new) in operation["columns"].items()
-        }
-        due.append((operation["op"], operation["table"], operation["key"], columns))
-    found.measure("scope", writes=len(made), planned=len(due))
-
-    def check(holds: bool, code: str, detail: str, record: int = -1) -> None:
-        found.check(holds, "scope", code, detail, record)
-
-    check(len(made) == len(due), "scope_count", f"{len(made)} writes by the perturbation, {len(due)} planned")
-    for (where, entry), wanted in zip(made, due, strict=False):
-        fits = _planned(case, entry, wanted) and where is at
-        check(
-            fits,
-            "scope_write",
-            f"{entry.data['op']} of {entry.data['table']} {entry.data['key']} was not planned",
-            entry.seq,
-        )
+def _check_scope(case: Case, at: Exchange, made: list[Entry], found: Findings) -> None:
+    """The perturbation wrote what was planned and nothing else; nobody but it and the agent wrote."""
+    symbols: Data = {"$now": moment(case.plan["opened"], at.request["step"]), "$next": at.number + 1}
+    due = [{"op": "insert", "table": "perturbation_guard", "key": 0, "columns": {"request": [None, at.number]}}]
+    for operation in case.plan["operations"]:
+        given = operation["columns"].items()
+        columns = {name: [old, symbols.get(new, new) if type(new) is str else new] for name, (old, new) in given}
+        due.append({**operation, "columns": columns})
+    scope = found.rule("scope", writes=len(made), planned=len(due))
+    scope(len(made) == len(due), "scope_count", f"{len(made)} writes by the perturbation, {len(due)} planned", at.seq)
+    for entry, planned in zip(made, due, strict=False):
+        write = entry.data
+        fits = _fits(case, entry, planned) and entry in at.writes
+        scope(fits, "scope_write", f"{write['op']} of {write['table']} {write['key']} was not planned", entry.seq)
     for exchange in case.exchanges:
-        actors = [entry.data["actor"] for entry in exchange.writes]
+        actors = [write.data["actor"] for write in exchange.writes]
         kept = actors == sorted(actors, key=lambda actor: actor != "perturbation")
-        check(kept, "scope_order", "the change does not stand before what the request itself wrote", exchange.seq)
-        others = sorted(set(actors) - {"agent", "perturbation"})
-        check(not others, "scope_actor", f"writes by {others}", exchange.seq)
+        scope(kept, "scope_order", "the change does not stand before what the request itself wrote", exchange.seq)
+        others = set(actors) - {"agent", "perturbation"}
+        scope(not others, "scope_actor", f"writes by {sorted(others)}", exchange.seq)
 
 
-def _planned(case: Case, entry: Entry, wanted: tuple[str, str, int, dict[str, list[Any]]]) -> bool:
-    """Whether a write is a planned operation; where the agent had written the column itself, its value is the old one."""
-    op, table, key, columns = wanted
-    write = entry.data
-    if (write["op"], write["table"]) != (op, table) or (key != write["key"] and not (op == "insert" and key == 0)):
+def _fits(case: Case, entry: Entry, planned: Data) -> bool:
+    """Whether a write is a planned operation; where the agent had written the column, its value is the old one."""
+    write, columns = entry.data, dict(planned["columns"])
+    if write["op"] != planned["op"] or write["table"] != planned["table"]:
+        return False
+    if planned["op"] == "insert":
+        blank = {name: [None, None] for name in case.columns.get(write["table"], ())}
+        return bool({**blank, "id": [None, write["key"]], **columns} == write["columns"] and planned["key"] == 0)
+    if write["key"] != planned["key"]:
         return False
     given = dict(write["columns"])
-    if op == "insert":
-        full: dict[str, list[Any]] = {name: [None, None] for name in case.columns.get(table, ())}
-        return {"id": [None, write["key"]], **{n: v for n, v in given.items() if n != "id"}} == {
-            **full,
-            "id": [None, write["key"]],
-            **columns,
-        }
-    touched = set()
-    for exchange in case.exchanges:
-        for other in exchange.writes:
-            if (
-                other.seq < entry.seq
-                and other.data["actor"] == "agent"
-                and (other.data["table"], other.data["key"]) == (table, key)
-            ):
-                touched |= set(other.data["columns"])
-    for name in list(columns):
-        if name in touched:
-            old = given[name][0] if name in given else columns[name][1]
-            given.setdefault(name, [old, old])
-            columns = {**columns, name: [old, columns[name][1]]}
-    return given == columns
+    for other in (write for exchange in case.exchanges for write in exchange.writes):
+        earlier = other.seq < entry.seq and other.data["actor"] == "agent"
+        if earlier and (other.data["table"], other.data["key"]) == (write["table"], write["key"]):
+            for name in other.data["columns"].keys() & columns.keys():
+                new = columns[name][1]
+                columns[name] = [given.setdefault(name, [new, new])[0], new]
+    return bool(given == columns)
 
 
-def _check_agreement(case: Case, fires: Made, found: Findings) -> None:
-    plan, world = case.plan, case.world
-    operations = plan["operations"]
+def _check_agreement(case: Case, fires: list[Entry], found: Findings) -> None:
+    """The update, the history row and the notice row name one value, with the texts that pages show for it."""
+    plan, world, operations = case.plan, case.world, case.plan["operations"]
     neutral = sum(operation["table"] == "neutral" for operation in operations)
-    found.measure("agreement", operations=len(operations), neutral=neutral)
-
-    def check(holds: bool, code: str, detail: str) -> None:
-        found.check(holds, "agreement", code, detail)
-
-    for _, fire in fires:
+    rule = found.rule("agreement", operations=len(operations), neutral=neutral)
+    for fire in fires:
         counted = (fire.data["operations"], fire.data["neutral"])
-        check(
-            counted == (len(operations), neutral), "operation_count", f"{counted}, planned {len(operations), neutral}"
-        )
+        right = counted == (len(operations), neutral)
+        rule(right, "operation_count", f"{counted}, planned {len(operations)}", fire.seq)
     blank = {"op": "insert", "table": "neutral", "key": 0, "columns": {"value": [None, "-"]}}
     if case.changed is None:
-        idle = [{"op": "update", "table": "neutral", "key": 1, "columns": {}}, blank, blank]
-        check(operations == idle, "operations", "the condition changes nothing, the plan does")
+        due = [{"op": "update", "table": "neutral", "key": 1, "columns": {}}, blank, blank]
+        rule(operations == due, "operations", "the condition changes nothing, the plan does", 0)
         return
     table, key, column = case.changed
-    if not operations or len(operations) != 3:
-        check(False, "operations", f"{len(operations)} operations, due are 3")
-        return
-    update, history, notice = operations
-    pair = update["columns"].get(column, [None, None])
-    single = {**update, "columns": {}} == {"op": "update", "table": table, "key": key, "columns": {}}
-    check(single and update["columns"].keys() == {column}, "operations", "the update is not of the condition's value")
     before = case.pre.get(table, {}).get(key, {}).get(column)
-    old, new = world.display(case.pre, column, pair[0]), world.display(case.pre, column, pair[1])
-    check(
-        _same(pair[0], before) and old is not None and new is not None and old != new,
-        "operations",
-        f"it changes {pair}",
-    )
+    after = operations[0]["columns"].get(column, [None, None])[1] if operations else None
+    old, new = world.display(case.pre, column, before), world.display(case.pre, column, after)
+    rule(old is not None and new is not None and old != new, "operations", f"{before!r} becomes {after!r}", 0)
     if list(case.changed) == plan["arm"]:
-        check(new == plan["new_text"], "fact_text", f"the fact becomes {new!r}, the plan says {plan['new_text']!r}")
-    record: dict[str, Any] = {"record": [None, table], "record_id": [None, key], "field": [None, column]}
-    texts = {"old": [None, old], "new": [None, new], "at": [None, "$now"]}
-    by = history["columns"].get("by")
-    rows = {"op": "insert", "table": "history", "key": 0, "columns": {**record, **texts, "by": by}}
-    check(history == rows, "history_row", "the history row does not name the change as pages show it")
-    shows = {"visible_from": [None, "$next"], "acknowledged": [None, 0]}
-    rows = {"op": "insert", "table": "notice", "key": 0, "columns": {**record, **shows}}
-    check(notice == (rows if plan["announced"] else blank), "notice_row", "the notice row does not name the change")
+        rule(new == plan["new_text"], "fact_text", f"the fact becomes {new!r}, the plan says {plan['new_text']!r}", 0)
+    record: Data = {"record": [None, table], "record_id": [None, key], "field": [None, column]}
+    history = {**record, "old": [None, old], "new": [None, new], "at": [None, "$now"], "by": [None, "Administration"]}
+    notice = {**record, "visible_from": [None, "$next"], "acknowledged": [None, 0]}
+    due = [
+        {"op": "update", "table": table, "key": key, "columns": {column: [before, after]}},
+        {"op": "insert", "table": "history", "key": 0, "columns": history},
+        {"op": "insert", "table": "notice", "key": 0, "columns": notice} if plan["announced"] else blank,
+    ]
+    for name, wanted, given in zip(("update", "history", "notice"), due, (*operations, *[None] * 3), strict=False):
+        rule(wanted == given, f"{name}_operation", f"planned {given}, due {wanted}", 0)
+    rule(len(operations) == len(due), "operations", f"{len(operations)} operations", 0)
 
 
-def _check_fresh(case: Case, number: int, found: Findings) -> None:
+def _check_fresh(case: Case, at: Exchange, found: Findings) -> None:
     """From the firing on no frame repeats a line that showed the old value, unless that is the value again."""
     stale: dict[str, dict[str, str]] = {}
+    rule = found.rule("freshness")
     later = 0
     for entry in case.frames:
         frame = entry.data
@@ -1580,85 +1441,67 @@ def _check_fresh(case: Case, number: int, found: Findings) -> None:
         if exchange is None or case.changed is None:
             continue
         lines = stale.setdefault(exchange.request["path"], {})
-        if frame["request"] < number:
+        if exchange.number < at.number:
             for *value, text, offset in frame["delivered"]:
                 if tuple(value) == case.changed:
                     lines[_line(frame["page"], offset)] = text
             continue
         later += 1
-        seen = {re.sub(r"\[[0-9]+\] ", "", line) for line in frame["page"].split("\n")} if lines else set()
-        for line in seen & set(lines):
-            old = lines[line] != exchange.changed_text
-            found.check(not old, "freshness", "stale_page", f"frame {frame['number']} shows again: {line}", entry.seq)
-    found.measure("freshness", frames_after=later)
+        for line in map(without_indices, frame["page"].split("\n") if lines else ()):
+            right = lines.get(line, exchange.current[case.changed]) == exchange.current[case.changed]
+            rule(right, "stale_page", f"frame {frame['number']} shows again: {line}", entry.seq)
+    found.rule("freshness", frames_after=later)
 
 
 def _line(page: str, offset: int) -> str:
     """The line of a page text that holds an offset, without element numbers."""
-    begin = page.rfind("\n", 0, offset) + 1
     end = page.find("\n", offset)
-    return re.sub(r"\[[0-9]+\] ", "", page[begin : end if end >= 0 else len(page)])
+    return without_indices(page[page.rfind("\n", 0, offset) + 1 : end if end >= 0 else len(page)])
 
 
 # --- The verdict -----------------------------------------------------------------------------------------------------
 
 
-def check_faults(entries: Iterable[Entry], found: Findings) -> None:
+def check_faults(entries: list[Entry], found: Findings) -> None:
     """What was recorded as not the policy's doing."""
     terms = {"infra_failure": "infrastructure", "infra_rejected": "provider"}
     for term in ("infrastructure", "provider", "harness"):
-        found.measure(term, faults=0)
+        found.rule(term)
     for entry in entries:
+        kind, detail = entry.data.get("kind"), entry.data.get("detail", "")
         if entry.kind == "fault":
-            term = terms.get(entry.data["kind"], "harness")
-            found.measure(term, faults=found.measured[term]["faults"] + 1)
-            found.fail(
-                term, entry.data["kind"] if term != "harness" else "harness_error", entry.data["detail"], entry.seq
-            )
+            found.rule(terms.get(str(kind), "harness"))(False, str(kind), detail, entry.seq)
         elif entry.kind == "end" and entry.data["reason"] not in ("report", "budget"):
-            found.fail("harness", "stopped", f"the episode ended by {entry.data['reason']!r}", entry.seq)
-
-
-def check_states(case: Case, post_columns: dict[str, tuple[str, ...]], found: Findings) -> bool:
-    """Both states have the world's tables and columns, and the evaluator's tables are as they begin."""
-    same = {name: frozenset(names) for name, names in case.columns.items()} == dict(case.world.tables)
-    if not found.check(same, "states", "state_tables", "the tables are not the world's"):
-        return False
-    found.check(
-        post_columns == case.columns, "states", "state_tables", "pre-state and post-state have other tables or columns"
-    )
-    found.check(
-        case.pre["neutral"] == {1: {"id": 1, "value": "-"}},
-        "states",
-        "state_neutral",
-        "the neutral table is not as due",
-    )
-    return post_columns == case.columns
+            found.rule("harness")(False, "stopped", f"ended by {entry.data['reason']!r}", entry.seq)
 
 
 def load(files: Mapping[str, bytes], found: Findings) -> Case | None:
     """The episode of an archive's files, or None where it cannot be put together; what is wrong is noted."""
     head = check_manifest(files, found)
-    entries = read_ledger(files[LEDGER], head, found) if LEDGER in files else []
+    entries = read_ledger(files.get(LEDGER, b""), head, found)
     columns, pre = read_state(files, PRE, found)
     post_columns, post = read_state(files, POST, found)
     check_faults(entries, found)
-    if VERDICT in files:
-        try:
-            parse_file(files[VERDICT])
-        except Malformed as error:
-            found.fail("files", "verdict_malformed", str(error))
-    if not entries or entries[0].kind != "start":
-        found.fail("sequence", "start_missing", "there is no start record")
-    if any(term in found.broken for term in ("files", "ledger", "schema", "states", "sequence")):
+    try:
+        claim = parse_file(files.get(VERDICT, b""))
+        found.rule("files")(type(claim) is dict, "verdict_malformed", "no object")
+    except Malformed as error:
+        found.rule("files")(False, "verdict_malformed", str(error))
+    starts = [entry.seq for entry in entries if entry.kind == "start"]
+    found.rule("sequence")(starts == [0], "start_missing", f"start records at {starts}")
+    if found.broken.keys() & {"files", "ledger", "schema", "states", "sequence"}:
         return None
-    identity, plan = entries[0].data["identity"], entries[0].data["plan"]
-    world = WORLDS.get(identity["environment"])
+    name = entries[0].data["identity"]["environment"]
+    world = WORLDS.get(name)
     if world is None:
-        found.fail("plan", "environment", f"format {FORMAT} knows no environment {identity['environment']!r}", 0)
+        found.rule("plan")(False, "environment", f"format {FORMAT} knows no environment {name!r}", 0)
         return None
-    case = Case(world, identity, plan, entries, columns, pre, post, files)
-    return case if check_states(case, post_columns, found) else None
+    states = found.rule("states")
+    right = {table: frozenset(names) for table, names in columns.items()} == world.tables and post_columns == columns
+    if not states(right, "state_tables", "the tables and columns are not the world's, or differ before and after"):
+        return None
+    states(pre["neutral"] == {1: {"id": 1, "value": "-"}}, "state_neutral", "the neutral table is not as it begins")
+    return Case(world, entries, columns, pre, post, files)
 
 
 def claimed(files: Mapping[str, bytes]) -> str:
@@ -1671,7 +1514,21 @@ def claimed(files: Mapping[str, bytes]) -> str:
     return shown(claim, 40) if type(claim) is str else ""
 
 
-def audit(path: str | os.PathLike[str]) -> dict[str, Any]:
+CHECKS: tuple[Callable[[Case, Findings], None], ...] = (
+    check_sequence,
+    check_identity,
+    check_plan,
+    check_actions,
+    check_requests,
+    replay,
+    check_frames,
+    check_delivered,
+    check_promises,
+    check_change,
+)
+
+
+def audit(path: str | os.PathLike[str]) -> Data:
     """Decide whether an archived episode counts.
 
     Returns {"class", "counted", "untriggered", "claimed", "reasons", "terms", ...}; `terms` has each rule with `passed`
@@ -1680,25 +1537,19 @@ def audit(path: str | os.PathLike[str]) -> dict[str, Any]:
     found = Findings()
     files = read_files(path, found)
     case = load(files, found)
-    firing = 0
     if case is not None:
-        assemble(case)
-        for check in (check_sequence, check_identity, check_plan, check_actions, check_requests, check_frames, replay):
+        for check in CHECKS:
             check(case, found)
-        check_delivered(case, found)
-        found.measure("commit_log", commits=sum(len(at.commits(case)) for at in case.exchanges))
-        firing = check_change(case, found)
-        check_promises(case, found, firing)
-    classes = {TERMS[term] for term in found.broken}
-    result = next((name for name in CLASSES if name in classes), "counted")
+    classes = {CLASS_OF[term] for term in found.broken}
+    result = next((name for name in GROUPS if name in classes), "counted")
     terms = {
         term: {
             "class": name,
-            "passed": False if term in found.broken else True if term in found.measured else None,
+            "passed": term not in found.broken if term in found.measured else None,
             "measured": found.measured.get(term, {}),
             "reason": found.broken.get(term, ""),
         }
-        for term, name in TERMS.items()
+        for term, name in CLASS_OF.items()
     }
     return {
         "auditor": "validity",
@@ -1706,9 +1557,9 @@ def audit(path: str | os.PathLike[str]) -> dict[str, Any]:
         "format": FORMAT,
         "class": result,
         "counted": result == "counted",
-        "untriggered": case is not None and not firing,
+        "untriggered": case is not None and case.fired is None,
         "claimed": claimed(files),
-        "reasons": [reason for name in CLASSES for reason in found.reasons if reason["class"] == name],
+        "reasons": [reason for name in GROUPS for reason in found.reasons if reason["class"] == name],
         "terms": terms,
     }
 
@@ -1722,7 +1573,7 @@ def lines_of(result: Mapping[str, Any]) -> Iterator[str]:
     for term, entry in result["terms"].items():
         state = {True: "holds", False: "broken", None: "not evaluated"}[entry["passed"]]
         values = ", ".join(f"{name} {shown(value, 80)}" for name, value in entry["measured"].items())
-        yield f"  {term:14} {state:14} {values}"
+        yield f"  {term:14} {state:14} {values}".rstrip()
 
 
 def main(arguments: list[str]) -> int:
@@ -1734,14 +1585,9 @@ def main(arguments: list[str]) -> int:
             raise Unusable("usage", "python -I -S validity.py ARCHIVE [--json]")
         result = audit(paths[0])
     except Unusable as error:
-        problem = {
-            "auditor": "validity",
-            "class": "",
-            "counted": False,
-            "error": error.code,
-            "detail": shown(error.detail),
-        }
-        print(_encode(problem) if as_json else f"unusable: {error.code}: {problem['detail']}")
+        detail = shown(error.detail)
+        problem = {"auditor": "validity", "class": "", "counted": False, "error": error.code, "detail": detail}
+        print(_encode(problem) if as_json else f"unusable: {error.code}: {detail}")
         return 2
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not look like a verdict
         print(f"internal error: {type(error).__name__}: {shown(error)}", file=sys.stderr)

@@ -18,7 +18,7 @@ from envos.errors import EvidenceError
 from envos.wrappers.archive import LEDGER, MANIFEST, POST, PRE, VERDICT, Archive, read_archive
 
 FAMILY = "controls"
-FLIPPED = 8
+FLIPPED = 4
 """Bytes that a deep trial flips, one at a time, in an archive."""
 
 

@@ -63,7 +63,7 @@ def blind(trial: Trial) -> Finding | None:
     """E13: the oracle's actions in the control arm, open loop, on this arm."""
     if trial.line.changes != "fact":
         return None
-    episode, _ = trial.tree.play(blindly(trial.twin.run.episode.actions))
+    episode, *_ = trial.tree.play(blindly(trial.twin.run.episode.actions))
     return Finding(not episode.verdict["endpoint"], {"fraction": episode.verdict["fraction"]})
 
 

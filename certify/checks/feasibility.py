@@ -124,6 +124,6 @@ def recovery(trial: Trial) -> Finding:
     if trial.line.changes != "fact":
         return Finding(won, measured)
     trial.tree.leave()
-    stale, _ = trial.tree.play(blindly(trial.twin.run.episode.actions))
+    stale, *_ = trial.tree.play(blindly(trial.twin.run.episode.actions))
     measured["old_plan_won"] = bool(stale.verdict["endpoint"])
     return Finding(won and not measured["old_plan_won"], measured)

@@ -8,6 +8,7 @@ from envos.certify.checks import Finding, faults, rule
 from envos.certify.forgery import Draft
 from envos.certify.matrix import terms
 from envos.certify.mutants import DISTINCT, Mutant, mutants
+from envos.certify.result import CODE
 from envos.certify.rollout import play
 from envos.certify.trial import Run, Trial
 from envos.envs.drivers.inprocess import InProcess
@@ -58,7 +59,7 @@ def finds_commit(trial: Trial) -> Finding:
 
 
 def _graded(trial: Trial) -> Mapping[str, Run]:
-    return {name: run for name, run in trial.runs.items() if run.counted}
+    return {name: run for name, run in trial.distinct.items() if run.counted}
 
 
 def _differing(run: Run, wanted: Mapping[str, int | None]) -> list[str]:
@@ -98,7 +99,7 @@ def complete(trial: Trial) -> Finding:
 def well_formed(trial: Trial) -> Finding:
     """E06: type, range, and agreement of the reward that was paid with verdict and endpoint."""
     found: dict[str, list[str]] = {}
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         paid, verdict = run.episode.reward, run.episode.verdict
         good = type(paid) is float and math.isfinite(paid) and paid == verdict["reward"]
         if not good or paid != (1.0 if verdict["counted"] and verdict["endpoint"] else 0.0):
@@ -184,7 +185,7 @@ def passing(trial: Trial) -> Finding:
 def repeatable(trial: Trial) -> Finding:
     """E24: the stored evidence of every policy graded again, the oracle's many times over."""
     found: dict[str, list[str]] = {}
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         times = GRADED_AGAIN if name == trial.oracle else 1
         again = [trial.verifier(run.evidence).info() for _ in range(times)]
         if any(verdict != run.episode.verdict for verdict in again):
@@ -213,7 +214,7 @@ def repeated(trial: Trial) -> Finding:
         split=env.split,
         anchor=trial.anchor,
         driver=InProcess(),
-        code={name: str(best.evidence.start.identity.get(name, "")) for name in CODE},
+        code={name: text for name, text in best.evidence.start.identity.items() if name in CODE},
     )
     try:
         other = _played(trial, fresh)
@@ -225,7 +226,3 @@ def repeated(trial: Trial) -> Finding:
 def _played(trial: Trial, env: EnvOS) -> str:
     play(env, trial.best.scripted.policy, trial.seed, dict(trial.options))
     return env.evidence().digest
-
-
-CODE = ("version", "code", "grader", "format")
-"""What an episode's identity says of the code that made it."""

@@ -24,7 +24,7 @@ FAMILY = "trigger"
 def armed(trial: Trial) -> Finding:
     """Rule 1: an observation with the old value stands before each firing, and is the one that the firing names."""
     found: dict[str, list[str]] = {}
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         log = run.log
         for place, fire in log.fires:
             if log.armed is None or log.armed[0] > place:
@@ -46,7 +46,7 @@ def armed(trial: Trial) -> Finding:
 def inside(trial: Trial) -> Finding:
     """Rule 2: the firing stands in the first eligible request, before anything else of it, and later pages show it."""
     found: dict[str, list[str]] = {}
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         for said in _inside(run.log):
             _add(found, name, said)
     firing = trial.best.log.firing()
@@ -86,7 +86,7 @@ def _touched(log: Log) -> bool:
 def once(trial: Trial) -> Finding:
     """Rule 3: one firing, one row written to the guard, one row there at the end; none where nothing fired."""
     found: dict[str, list[str]] = {}
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         guarded = [write for _, write in run.log.changes if write.table == GUARD]
         rows = run.evidence.post[GUARD].rows if GUARD in run.evidence.post else {}
         counts = (len(run.log.fires), len(guarded), len(rows))
@@ -94,7 +94,9 @@ def once(trial: Trial) -> Finding:
             _add(found, name, "{} firings, {} guard writes, {} guard rows".format(*counts))
         if not run.log.fires and run.log.changes:
             _add(found, name, f"{len(run.log.changes)} writes of the perturbation without a firing")
-    return faults(found, {"fired": _fired(trial), "firings": sum(len(run.log.fires) for run in trial.runs.values())})
+    return faults(
+        found, {"fired": _fired(trial), "firings": sum(len(run.log.fires) for run in trial.distinct.values())}
+    )
 
 
 @rule(
@@ -106,7 +108,7 @@ def once(trial: Trial) -> Finding:
 def scope(trial: Trial) -> Finding:
     """Rule 4: the perturbation's writes are the plan's operations, and no row differs that nobody wrote."""
     found: dict[str, list[str]] = {}
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         for said in (*_operations(run.log), *_unwritten(run)):
             _add(found, name, said)
     for said in _agreement(trial):
@@ -121,8 +123,10 @@ def _operations(log: Log) -> Iterator[str]:
     fire = log.fires[0][1]
     firing = log.requests.get(fire.request)
     wanted = [Operation("insert", GUARD, 1, {"request": (None, fire.request)}), *log.plan.operations]
-    if len(wanted) != len(log.changes):
-        yield f"{len(log.changes)} writes for {len(wanted)} operations"
+    for _, write in log.changes[len(wanted) :]:
+        yield f"{write.op} {write.table} {write.key} ({', '.join(write.columns)}) is not in the plan"
+    for operation in wanted[len(log.changes) :]:
+        yield f"{operation.op} {operation.table} was not carried out"
     symbols: dict[Scalar, Scalar] = {NEXT: fire.request + 1}
     if firing is not None:
         symbols[NOW] = _time(log.plan, firing[1].step)
@@ -217,7 +221,7 @@ def _cell(state: State, table: str, key: int, column: str) -> Scalar:
 def agent_only(trial: Trial) -> Finding:
     """Rule 5: the request that armed and the one that fired are the agent's own, of its one session, by GET."""
     found: dict[str, list[str]] = {}
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         log = run.log
         frames = {frame.number: frame for _, frame in log.frames}
         for _, fire in log.fires:
@@ -245,7 +249,7 @@ def operations(trial: Trial) -> Finding:
     if len(set(planned.values())) != 1:
         _add(found, "plan", f"operations by condition: {planned}")
     usual = len(trial.twin.run.log.changes)
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         if run.log.fires and len(run.log.changes) != usual:
             _add(found, name, f"{len(run.log.changes)} journal rows, {usual} in the control arm")
         for _, fire in run.log.fires:
@@ -306,9 +310,17 @@ def prefix(trial: Trial) -> Finding:
     measured = {"records": length - 1, "digest": digest(left) if trial.deep else ""}
     if left == right and _who(mine) == _who(other):
         return Finding(True, measured)
-    place = next((at for at, pair in enumerate(zip(left, right, strict=True), 1) if pair[0] != pair[1]), 0)
-    pair = (mine.evidence.records[place], other.evidence.records[place])
-    return Finding(False, measured, {"record": place, "differs": [str(record)[:200] for record in pair]})
+    for place, (one, two) in enumerate(zip(left, right, strict=True), 1):
+        if one != two:
+            return Finding(False, measured, {"record": place, "differs": _difference(one, two)})
+    return Finding(False, measured, {"identity": [_who(mine), _who(other)]})
+
+
+def _difference(left: Record, right: Record) -> list[str]:
+    """Two records' text around the first place where they differ."""
+    one, two = str(left), str(right)
+    at = next((at for at, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), 0)
+    return [text[max(0, at - 40) : at + 40] for text in (one, two)]
 
 
 def quiet(records: tuple[Record, ...]) -> tuple[Record, ...]:
@@ -337,7 +349,7 @@ def canary(trial: Trial) -> Finding:
     token = trial.instance.canary
     found: dict[str, list[str]] = {}
     frames = 0
-    for name, run in trial.runs.items():
+    for name, run in trial.distinct.items():
         for _, frame in run.log.frames:
             frames += 1
             if any(token in text for text in (frame.page, frame.elements, frame.notice, frame.error, frame.url)):
@@ -352,4 +364,4 @@ def _add(found: dict[str, list[str]], name: str, said: str) -> None:
 
 
 def _fired(trial: Trial) -> int:
-    return sum(bool(run.log.fires) for run in trial.runs.values())
+    return sum(bool(run.log.fires) for run in trial.distinct.values())

@@ -35,15 +35,16 @@ class Scripted:
     cases: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-def policies(world: str) -> Mapping[str, Scripted]:
-    """The scripted policies of a world by name."""
-    found: Mapping[str, Scripted] = import_module(f"envos.certify.policies.{world}").POLICIES
+def policies(world: str, phenomenon: str = "stale") -> Mapping[str, Scripted]:
+    """The scripted policies of a world under a phenomenon, by name."""
+    module = world if phenomenon == "stale" else f"{world}_{phenomenon}"
+    found: Mapping[str, Scripted] = import_module(f"envos.certify.policies.{module}").POLICIES
     return found
 
 
-def policy(world: str, name: str) -> Scripted:
-    """One scripted policy of a world. Raises UnknownName."""
-    found = policies(world)
+def policy(world: str, name: str, phenomenon: str = "stale") -> Scripted:
+    """One scripted policy of a world under a phenomenon. Raises UnknownName."""
+    found = policies(world, phenomenon)
     if name not in found:
         raise UnknownName(f"policy of world {world}", name, found)
     return found[name]

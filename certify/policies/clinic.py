@@ -5,7 +5,7 @@ confirm, and in what they do with a notice.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from envos.certify.policies import Observation, Scripted, Steps
 from envos.certify.policies.common import shortcuts
@@ -44,6 +44,7 @@ class Case:
     busy: tuple[tuple[str, str], ...] = ()
     heeds: str = "own"  # own: notices about the session's place; all: any notice; none
     moved: bool = False
+    told: list[str] = field(default_factory=list)
 
 
 def case(observation: Observation, heeds: str = "own") -> Case:
@@ -54,16 +55,21 @@ def case(observation: Observation, heeds: str = "own") -> Case:
 
 
 def settle(observation: Observation, known: Case) -> Part:
-    """Acknowledge a notice, and take what it says as the clerk's habit is."""
+    """Acknowledge a notice, and heed it."""
     while observation["notice"]:
-        text: str = observation["notice"]
-        named = text.rstrip(".").rpartition(" now ")[2].removeprefix("at ").removeprefix("is ").removeprefix("at ")
-        own = known.title in text and known.date in text and "the place is now" in text
-        if known.heeds == "all" or (known.heeds == "own" and own):
-            known.moved = known.moved or known.place != named
-            known.place = named
+        heed(observation["notice"], known)
         observation = yield from press(observation, "Acknowledge")
     return observation
+
+
+def heed(text: str, known: Case) -> None:
+    """Take what a notice says as the clerk's habit is, and remember it."""
+    known.told.append(text)
+    named = text.rstrip(".").rpartition(" now ")[2].removeprefix("at ").removeprefix("is ").removeprefix("at ")
+    own = known.title in text and known.date in text and "the place is now" in text
+    if known.heeds == "all" or (known.heeds == "own" and own):
+        known.moved = known.moved or known.place != named
+        known.place = named
 
 
 def read_place(observation: Observation, known: Case) -> Part:
@@ -114,13 +120,17 @@ def nearest(observation: Observation, known: Case) -> str:
         for cells in rows(observation)
         if cells[0] == known.date and len(cells) >= 4 and cells[3] == "free"
     ]
+    return best(free, known)
+
+
+def best(free: list[tuple[str, str]], known: Case) -> str:
+    """The start of the nearest of these slots that overlaps nothing. Raises NotFound."""
     fitting = [
         (start, end) for start, end in free if all(end <= taken or start >= until for taken, until in known.busy)
     ]
     if not fitting:
-        raise NotFound(f"no compatible slot on {observation['url']}")
-    best = min(fitting, key=lambda slot: (abs(minutes(slot[0]) - minutes(known.session_start)), slot[0]))
-    return best[0]
+        raise NotFound(f"no compatible slot among {len(free)}")
+    return min(fitting, key=lambda slot: (abs(minutes(slot[0]) - minutes(known.session_start)), slot[0]))[0]
 
 
 def minutes(clock: str) -> int:

@@ -5,6 +5,18 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, sele
 from envos.envs.app import Context, Redirect, Refused, Routes
 from envos.envs.page import Facts, Link, Page, Paragraph
 from envos.envs.page import Table as Rows
+from envos.envs.tools import Tool, key
+
+TOOLS = (
+    Tool("list_messages", "GET", "/inbox", "List the messages in the inbox, the newest first."),
+    Tool(
+        "read_message",
+        "GET",
+        "/inbox/{id}",
+        "Read one message; it counts as read from then on.",
+        (key("message_id", "Id of a message, as list_messages gives it."),),
+    ),
+)
 
 
 def table(metadata: MetaData) -> Table:

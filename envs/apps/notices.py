@@ -4,6 +4,18 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, select, update
 
 from envos.envs.app import Context, Redirect, Refused, Routes
 from envos.envs.page import Page
+from envos.envs.tools import Tool, key
+
+TOOLS = (
+    Tool(
+        "acknowledge_notice",
+        "POST",
+        "/notices/{id}/acknowledge",
+        "Acknowledge the notice that the last result holds; until then nothing else can be called.",
+        (key("notice_id", "Id of the notice."),),
+        answers_notice=True,
+    ),
+)
 
 
 def tables(metadata: MetaData) -> tuple[Table, Table]:

@@ -14,16 +14,16 @@ from envos.envs.streams import Stream
 CONDITIONS = {
     line.code: line
     for line in (
-        Condition("L0", "", False, "nothing", "nothing changes"),
-        Condition("C", "detail", True, "nothing", "an irrelevant detail of the record changes, announced"),
-        Condition("L2", "fact", True, "nothing", "the fact changes, announced"),
-        Condition("OFF-A", "fact", False, "nothing", "the fact changes, silently"),
-        Condition("CUE-A", "fact", False, "link", "the fact changes; the review step links to the source"),
-        Condition("LIVE-A", "fact", False, "value", "the fact changes; the review step shows it"),
-        Condition("ON-A", "fact", False, "value", "the fact changes; the review step shows the record"),
-        Condition("OFF-I", "twin", False, "nothing", "a record like the target's changes, silently"),
-        Condition("LIVE-I", "twin", False, "value", "a record like the target's changes; the review shows the target's"),
-        Condition("ON-I", "twin", False, "value", "a record like the target's changes; the review shows the target's"),
+        Condition("L0", "", "none", "nothing", "nothing changes"),
+        Condition("C", "detail", "modal", "nothing", "an irrelevant detail of the record changes, announced"),
+        Condition("L2", "fact", "modal", "nothing", "the fact changes, announced"),
+        Condition("OFF-A", "fact", "none", "nothing", "the fact changes, silently"),
+        Condition("CUE-A", "fact", "none", "link", "the fact changes; the review step links to the source"),
+        Condition("LIVE-A", "fact", "none", "value", "the fact changes; the review step shows it"),
+        Condition("ON-A", "fact", "none", "value", "the fact changes; the review step shows the record"),
+        Condition("OFF-I", "twin", "none", "nothing", "a record like the target's changes, silently"),
+        Condition("LIVE-I", "twin", "none", "value", "a record like the target's changes; the review shows the target's"),
+        Condition("ON-I", "twin", "none", "value", "a record like the target's changes; the review shows the target's"),
     )
 }
 

@@ -14,6 +14,7 @@ from envos.envs.worlds import (
     claims_policies,
     claims_rows,
     claims_rules,
+    claims_tools,
 )
 from envos.envs.worlds.claims_tables import METADATA, message, notice
 
@@ -46,4 +47,5 @@ WORLD = World(
     answer=claims_rules.answer,
     describe=claims_rules.describe,
     display=claims_rules.display,
+    tools=(*claims_tools.TOOLS, *mail.TOOLS, *notices.TOOLS),
 )

@@ -90,14 +90,14 @@ def typed(ctx: Context, name: str) -> int:
     return found
 
 
-def _about(asked: Asked) -> tuple[Node, ...]:
+def _about(ctx: Context, asked: Asked) -> tuple[Node, ...]:
     """The claim as every form shows it; a decision that there is already does not hinder another one."""
     facts = Facts(
         (
             ("Claim", Link(asked.number, f"/claims/{asked.claim}")),
             ("Claimant", asked.claimant),
             ("Policy", asked.policy_number),
-            ("Claimed amount", money(asked.claimed)),
+            ("Claimed amount", ctx.value(money(asked.claimed), "claim", asked.claim, "claimed")),
             ("Deductible", money(asked.deductible)),
         )
     )
@@ -109,7 +109,7 @@ def form_page(ctx: Context) -> Page | Redirect:
     """The approval form's first page: how much."""
     asked = _asked(ctx)
     fields = (Hidden("claim", str(asked.claim)), TextField("amount", "Amount to approve"))
-    return Page("Approve claim: amount", (*_about(asked), Form("get", "/approve/review", fields, "Continue")))
+    return Page("Approve claim: amount", (*_about(ctx, asked), Form("get", "/approve/review", fields, "Continue")))
 
 
 @ROUTES.get("/approve/review")
@@ -126,7 +126,7 @@ def review_page(ctx: Context) -> Page | Redirect:
         "Approve claim: review",
         (
             *_disclosed(ctx, asked),
-            *_about(asked),
+            *_about(ctx, asked),
             Facts((("Amount to approve", money(amount)),)),
             Form("post", "/approve/review", fields, "Approve claim"),
             Paragraph((Link("Change the amount", f"/approve/form?claim={asked.claim}"),)),
@@ -173,7 +173,7 @@ def deny_page(ctx: Context) -> Page | Redirect:
         Hidden("key", f"{asked.claim}-denied-{asked.decisions}"),
         Select("reason", "Reason", (_NONE, *((text, text) for text in REASONS)), ""),
     )
-    return Page("Deny claim", (*_about(asked), Form("post", "/deny/form", fields, "Deny claim")))
+    return Page("Deny claim", (*_about(ctx, asked), Form("post", "/deny/form", fields, "Deny claim")))
 
 
 @ROUTES.post("/deny/form")

@@ -43,6 +43,7 @@ _DECISION = (
         decision.c.decided_at,
         decision.c.by,
         decision.c.status,
+        decision.c.form_key,
     )
     .join(claim, claim.c.id == decision.c.claim_id)
     .join(person, person.c.id == claim.c.person_id)
@@ -81,11 +82,15 @@ def register_page(ctx: Context) -> Page | Redirect:
 
 @ROUTES.get("/decisions/{id}")
 def decision_page(ctx: Context) -> Page | Redirect:
-    """One decision as it is stored."""
+    """One decision as it is stored; a form that has just been sent is confirmed with the amount that was entered."""
     found = ctx.db.execute(_DECISION, {"key": ctx.key}).first()
     if found is None:
         raise Refused("not_found")
-    reference, at, number, name, who, outcome, amount, why, decided_at, by, status = found
+    reference, at, number, name, who, outcome, amount, why, decided_at, by, status, form_key = found
+    sent = "created" in ctx.params or "again" in ctx.params
+    entered = form_key.split("-")[1] if sent and form_key else ""
+    if entered.isdecimal():
+        amount = int(entered)
     body: list[Node] = [
         *flashed(
             ctx,
@@ -108,10 +113,12 @@ def decision_page(ctx: Context) -> Page | Redirect:
             )
         ),
     ]
+    if sent:
+        body.append(Paragraph((Link("Open the decision", f"/decisions/{ctx.key}"),)))
     if status == "in force":
         body.append(Paragraph((Link("Amend", f"/decisions/{ctx.key}/amend"),)))
         body.append(Form("post", f"/decisions/{ctx.key}/withdraw", (), "Withdraw decision"))
-    return Page(f"Decision {reference}", tuple(body))
+    return Page("Decision entered" if sent else f"Decision {reference}", tuple(body))
 
 
 def _live(ctx: Context) -> tuple[str, int, str, int, str]:

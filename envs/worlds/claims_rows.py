@@ -6,16 +6,19 @@ of the target's own claimant, on another policy. All limits differ, the values t
 other amount equals one of them but an approval that was cut to it, so that a limit is told by its text.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
+from envos.envs.evidence import Scalar
 from envos.envs.names import like_name, pool
 from envos.envs.roles import Draft, Fact, Roles, Row
 from envos.envs.streams import Stream
 from envos.envs.worlds import claims_amounts, claims_words
 from envos.envs.worlds.claims_amounts import DEDUCTIBLES, Amounts, case_of
+from envos.envs.worlds.claims_choices import coercion
 from envos.envs.worlds.claims_rules import commit, money
 
 CALENDAR = tuple((date(2024, 12, 2) + timedelta(day)).isoformat() for day in range(1480))
@@ -69,12 +72,13 @@ def generate(seed: int, split: str) -> Draft:
     amounts = claims_amounts.target(Stream(seed, split, "amounts"), case_of(seed))
     people = _people(Stream(seed, split, "people"), split)
     today = _FIRST + words.below(_DAYS)
+    today -= max(0, today % 7 - 4)  # a weekday
     spare = claims_amounts.limits(records, amounts.used())
     policies = _policies(records, split, people, amounts.limit, spare, today)
     endorsements, extra = _endorsements(records, policies, amounts.extra, spare)
     claims = _claims(queue, split, policies, amounts, today)
     target = claims[_TARGET]
-    task = {"claim": target.id, "case": case_of(seed)}
+    task: dict[str, Scalar] = {"claim": target.id, "case": case_of(seed)}
     who = people.persons[people.target - 1]
     case = claims_words.Case(target.number, who[1], who[2])
     rows: dict[str, tuple[Row, ...]] = {
@@ -89,7 +93,7 @@ def generate(seed: int, split: str) -> Draft:
         "history": _changes(records, split, policies, spare, today),
         "notice": (),
     }
-    roles = _roles(policies, amounts, extra, task)
+    roles = _roles(policies, amounts, extra, task, rows)
     return Draft(rows, task, claims_words.brief(words, case), f"{CALENDAR[today]} 08:00", roles)
 
 
@@ -258,7 +262,13 @@ def _changes(stream: Stream, split: str, policies: list[Policy], spare: Iterator
     )
 
 
-def _roles(policies: list[Policy], amounts: Amounts, extra: int, task: dict[str, int | str]) -> Roles:
+def _roles(
+    policies: list[Policy],
+    amounts: Amounts,
+    extra: int,
+    task: Mapping[str, Scalar],
+    rows: dict[str, tuple[Row, ...]],
+) -> Roles:
     """The fact is the limit of the target policy, the twin the like policy's, the detail an endorsement's limit."""
     target, like = policies[_TARGET], policies[_LIKE]
     listed = ("/policies", "/policies/{id}")
@@ -275,4 +285,5 @@ def _roles(policies: list[Policy], amounts: Amounts, extra: int, task: dict[str,
         twin=fact("policy", like.id, column, like.reimbursement_limit, amounts.likes, listed, label),
         detail=fact("endorsement", extra, "amount", amounts.extra, amounts.extras, listed[1:], "endorsement limit"),
         commit=commit(task),
+        coercion=partial(coercion, rows, task),
     )

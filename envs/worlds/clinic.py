@@ -14,6 +14,7 @@ from envos.envs.worlds import (
     clinic_records,
     clinic_rows,
     clinic_rules,
+    clinic_tools,
 )
 from envos.envs.worlds.clinic_tables import METADATA, message, notice
 
@@ -48,4 +49,5 @@ WORLD = World(
     describe=clinic_rules.describe,
     display=clinic_rules.display,
     reminder=clinic_rules.SOURCE,
+    tools=(*clinic_tools.TOOLS, *mail.TOOLS, *notices.TOOLS),
 )

@@ -43,6 +43,7 @@ _APPOINTMENT = (
         appointment.c.status,
         referral.c.id,
         referral.c.reference,
+        appointment.c.form_key,
     )
     .join(patient, patient.c.id == appointment.c.patient_id)
     .join(location, location.c.id == appointment.c.location_id)
@@ -109,11 +110,15 @@ def appointments_page(ctx: Context) -> Page | Redirect:
 
 @ROUTES.get("/appointments/{id}")
 def appointment_page(ctx: Context) -> Page | Redirect:
-    """One appointment as it is stored."""
+    """One appointment as it is stored; a form that has just been sent is confirmed with what was chosen in it."""
     found = ctx.db.execute(_APPOINTMENT, {"key": ctx.key}).first()
     if found is None:
         raise Refused("not_found")
-    reference, who, name, place, date, start, end, purpose, status, wish, wished = found
+    reference, who, name, place, date, start, end, purpose, status, wish, wished, form_key = found
+    sent = "created" in ctx.params or "again" in ctx.params
+    if sent and form_key:
+        # The form's key names the slot that was chosen.
+        _, place, date, start, end, _ = ctx.db.execute(SLOT, {"key": int(form_key.split("-")[1])}).one()
     body: list[Node] = [
         *flashed(
             ctx,
@@ -135,10 +140,12 @@ def appointment_page(ctx: Context) -> Page | Redirect:
             )
         ),
     ]
+    if sent:
+        body.append(Paragraph((Link("Open the appointment", f"/appointments/{ctx.key}"),)))
     if status == "booked":
         body.append(Paragraph((Link("Reschedule", f"/appointments/{ctx.key}/reschedule"),)))
         body.append(Form("post", f"/appointments/{ctx.key}/cancel", (), "Cancel appointment"))
-    return Page(f"Appointment {reference}", tuple(body))
+    return Page("Booking confirmation" if sent else f"Appointment {reference}", tuple(body))
 
 
 def _live(ctx: Context) -> tuple[int, str]:

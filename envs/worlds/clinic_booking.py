@@ -118,10 +118,11 @@ def slot_page(ctx: Context) -> Page | Redirect:
     for _, at, day, start, end, status in found:
         # A label is told apart from every other on the page: the same time on another date is named with its date.
         rows, label = (held, start) if day == date else (other, f"{start} on {day}")
+        shown = ctx.value(status, "slot", at, "status")
         if status == "free":
-            rows.append((day, Link(label, f"/new/review?referral={key}&slot={at}"), end, status))
+            rows.append((day, Link(label, f"/new/review?referral={key}&slot={at}"), end, shown))
         elif status:
-            rows.append((day, start, end, status))
+            rows.append((day, start, end, shown))
     columns = ("Date", "Start", "End", "Status")
     return Page(
         "New appointment: slot",
@@ -155,6 +156,7 @@ def review_page(ctx: Context) -> Page | Redirect:
                 ("Date", date),
                 ("Time", f"{start}-{end}"),
                 ("Purpose", purpose),
+                ("Slot", ctx.value(status, "slot", at, "status")),
             )
         ),
     ]

@@ -6,12 +6,14 @@ patient's two other appointments overlap at most two each, and other patients ho
 """
 
 from datetime import date, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from envos.envs.names import like_name, pool
 from envos.envs.roles import Draft, Fact, Roles, Row
 from envos.envs.streams import Stream
 from envos.envs.worlds import clinic_words
+from envos.envs.worlds.clinic_choices import coercion, resource
 from envos.envs.worlds.clinic_diary import CLOCK, LENGTH, Diary, diary, slots
 from envos.envs.worlds.clinic_rules import commit, continuation
 
@@ -99,7 +101,7 @@ def generate(seed: int, split: str) -> Draft:
         task,
         clinic_words.brief(words, case),
         f"{CALENDAR[days.today]} 08:00",
-        _roles(schedule, names, held, sessions[twin - 1], task),
+        _roles(schedule, names, held, sessions[twin - 1], task, rows),
     )
 
 
@@ -263,7 +265,14 @@ def _changes(stream: Stream, people: People, sessions: tuple[Session, ...], days
     return tuple(rows)
 
 
-def _roles(stream: Stream, names: dict[int, str], held: Session, twin: Session, task: dict[str, int]) -> Roles:
+def _roles(
+    stream: Stream,
+    names: dict[int, str],
+    held: Session,
+    twin: Session,
+    task: dict[str, int],
+    rows: dict[str, tuple[Row, ...]],
+) -> Roles:
     """The fact is the place of the target session, the detail its parking, the twin the like session's place."""
     listed = ("/sessions", "/sessions/{id}")
 
@@ -280,4 +289,6 @@ def _roles(stream: Stream, names: dict[int, str], held: Session, twin: Session, 
         detail=fact(held.id, "parking_id", parking, listed[1:], {place, parking}),
         commit=commit(task),
         continuation=continuation(task),
+        resource=partial(resource, rows, task),
+        coercion=partial(coercion, rows, task),
     )

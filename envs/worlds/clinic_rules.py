@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select
 from envos.envs.evidence import Scalar, State, TableState
 from envos.envs.roles import Commit, Consequence, Continuation
 from envos.envs.statements import Statements
-from envos.envs.worlds.clinic_tables import clinic_session, location
+from envos.envs.worlds.clinic_tables import clinic_session, location, slot
 
 Row = Mapping[str, Scalar]
 _NONE = TableState((), {})
@@ -132,9 +132,19 @@ _PARKING = (
 )
 
 
+_SLOT = (
+    select(location.c.name, slot.c.date, slot.c.start, slot.c.end, slot.c.status)
+    .join(location, location.c.id == slot.c.location_id)
+    .where(slot.c.id == bindparam("key"))
+)
+
+
 def announce(db: Statements, record: str, record_id: int, field: str) -> str:
-    """A notice of what has changed in a session, worded from its row as it is now."""
+    """A notice of what has changed in a session or a slot, worded from its row as it is now."""
     found = None
+    if (record, field) == ("slot", "status") and (taken := db.execute(_SLOT, {"key": record_id}).first()):
+        place, date, start, end, status = taken
+        return f"The slot at {place}, {date}, {start}-{end}, is now {status}."
     if record == "clinic_session" and field in ("location_id", "parking_id"):
         found = db.execute(_PLACE if field == "location_id" else _PARKING, {"key": record_id}).first()
     if found is None:

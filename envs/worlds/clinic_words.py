@@ -1,5 +1,6 @@
 """What people write in the clinic: the task's brief, the mail that asks for it, and other mail."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from envos.envs.streams import Stream
@@ -28,7 +29,8 @@ _OPENINGS = (
 _RULES = (
     "Book at the place where this clinic session is held. Take the nearest compatible slot there: one that is free, "
     "is on the session's date and overlaps none of the patient's other appointments (cancelled ones do not count), and "
-    "that is closest in time to the session's start; of two equally close slots, the earlier.\n"
+    "that is closest in time to the session's start; of two equally close slots, the earlier. A slot holds one "
+    "appointment.\n"
     "Start from the referral and make exactly one booking. If it has to be corrected, reschedule it; do not cancel it "
     "and book again.\n"
     "Then mark the referral as booked with the reference of the new appointment.\n"
@@ -88,3 +90,9 @@ def request(stream: Stream, case: Case) -> tuple[str, str]:
 def other(stream: Stream, count: int) -> list[tuple[str, str]]:
     """Other mail, subject and body; none of it bears on the task."""
     return stream.sample(_OTHER, count)
+
+
+def given_away(name: str, place: str, slot: Mapping[str, object]) -> tuple[str, str]:
+    """A colleague's mail that a slot has gone to another patient: subject and body."""
+    when = f"{slot['date']}, {slot['start']}-{slot['end']}"
+    return "Slot given away", f"I have just booked {name} at {place}, {when}. The slot is no longer free."

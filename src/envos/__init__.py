@@ -18,12 +18,25 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "Evidence": "envos.envs.evidence",
+    "ToolActions": "envos.wrappers.tools",
     "Verdict": "envos.rewards.verdict",
+    "gap": "envos.certify.twin",
     "read_archive": "envos.wrappers.archive",
+    "twin": "envos.certify.twin",
     "verify": "envos.rewards.verdict",
 }
 
-__all__ = ["Evidence", "Verdict", "__version__", "read_archive", "register_envs", "verify"]
+__all__ = [
+    "Evidence",
+    "ToolActions",
+    "Verdict",
+    "__version__",
+    "gap",
+    "read_archive",
+    "register_envs",
+    "twin",
+    "verify",
+]
 
 
 def register_envs() -> None:

@@ -151,12 +151,18 @@ def show(
     environment: Environment,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the example instance.")] = 0,
     split: Split = "train",
+    tools: Annotated[
+        bool, typer.Option("--tools", help="The schemas of its tools, as JSON, and nothing else.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Describe an environment: brief, conditions, invariants, actions, policies, an example page."""
-    from envos.cli_show import show_one
+    from envos.cli_show import show_one, show_tools
 
-    show_one(environment, split, seed, as_json)
+    if tools:
+        show_tools(environment, as_json)
+    else:
+        show_one(environment, split, seed, as_json)
 
 
 @app.command(short_help="Play scripted policies in paired arms.")
@@ -177,6 +183,21 @@ def run(
     from envos.cli_run import Block, run_block
 
     run_block(Block.checked(environment, policy, condition, seeds, split, anchor), out, certificate, as_json)
+
+
+@app.command(short_help="What a silent change costs a policy.")
+def gap(
+    environment: Environment,
+    policy: Annotated[list[str], typer.Option(metavar="POLICY", help="A scripted policy; repeatable; 'all' is each.")],
+    seeds: Seeds = "0:10",
+    split: Split = "train",
+    anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
+    as_json: Json = False,
+) -> None:
+    """Tell a policy's success without a change minus that with it, paired by seed, in each silent condition."""
+    from envos.cli_gap import print_gaps
+
+    print_gaps(environment, policy, seeds, split, anchor, as_json)
 
 
 @app.command(short_help="Admit instances: change, task and grader.")

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from envos.certify.certificate import Certificate
 from envos.certify.policies import policies
-from envos.cli_arguments import new_folder, worker_count
+from envos.cli_arguments import new_folder
 from envos.cli_certify import certified, certified_json, certified_tables, refusals
 from envos.cli_output import Score, console, document, matrix_table, table
 from envos.cli_run import Block, Cell, Outcome, block_json, cells, play_block
@@ -18,6 +18,7 @@ from envos.cli_verify import Rederived, failures, rederive_all, summary, summary
 from envos.errors import UsageError
 
 ENVIRONMENT = "EnvOS/ClinicStale-v0"
+CONDITIONS = ("all",)
 SPLIT = "test"
 CERTIFIED = "0:40"
 PLAYED = "0:10"
@@ -29,8 +30,8 @@ _MARK, _CERTIFICATE, _ARCHIVES = "demo.json", "certificate.json", "archives"
 def run_demo(out: Path, workers: int, as_json: bool) -> int:
     """Run the demo; 1 when an instance is not admitted, a policy fares otherwise than declared, or a verdict moves."""
     prepare(out)
-    block = Block.checked(ENVIRONMENT, ["all"], ["all"], PLAYED, SPLIT, "first")
-    certificate = certified(ENVIRONMENT, SPLIT, CERTIFIED, ["all"], ["all"], worker_count(workers))
+    block = Block.checked(ENVIRONMENT, ["all"], CONDITIONS, PLAYED, SPLIT, "first")
+    certificate = certified(ENVIRONMENT, SPLIT, CERTIFIED, CONDITIONS, ["all"], workers)
     certificate.save(out / _CERTIFICATE)
     outcomes = play_block(block, out / _ARCHIVES, out / _CERTIFICATE)
     verdicts = rederive_all(out / _ARCHIVES)
@@ -56,7 +57,7 @@ def prepare(out: Path) -> None:
 
 def undeclared(block: Block, results: Sequence[Cell]) -> list[str]:
     """Where a policy fared otherwise than it is declared to: won where it must not, or lost where it must win."""
-    scripted = policies(block.line.world)
+    scripted = policies(block.line.world, block.line.phenomenon)
     wrong = []
     for cell in results:
         wins = cell.condition in scripted[cell.policy].wins
@@ -152,4 +153,5 @@ def _print(
         shown.print()
     for line in (*refusals(certificate), *surprises, *failures(verdicts)):
         shown.print(line, style="red", soft_wrap=True)
-    shown.print(f"Certificate and archives are in {out}; play one yourself: envos play {ENVIRONMENT}", soft_wrap=True)
+    shown.print(f"Certificate and archives are in {out}", soft_wrap=True)
+    shown.print(f"Play one yourself: envos play {ENVIRONMENT}")

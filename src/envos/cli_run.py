@@ -45,7 +45,7 @@ class Block:
         line = scenario(environment)
         return cls(
             line,
-            several(f"policy of world {line.world}", chosen, policies(line.world)),
+            several(f"policy of {line.id}", chosen, policies(line.world, line.phenomenon)),
             several(f"condition of {line.id}", conditions, line.conditions),
             seed_range(seeds),
             check_split(split),
@@ -110,7 +110,7 @@ def played(block: Block, out: Path | None, certificate: Path | None) -> Iterator
         keywords |= {"certify": "require", "certificate": str(certificate)}
     env: gymnasium.Env[Any, str] = gymnasium.make(block.line.id, **keywords)
     archive = Archive(env, out) if out is not None else None
-    scripted = policies(block.line.world)
+    scripted = policies(block.line.world, block.line.phenomenon)
     try:
         for seed in block.seeds:
             for condition in block.conditions:

@@ -1,5 +1,6 @@
 """`envos list` and `envos show`: which environments there are, and what one of them is."""
 
+import json
 from typing import Any
 
 import gymnasium
@@ -16,6 +17,7 @@ from envos.envs.instance import generate
 from envos.envs.roles import Condition
 from envos.envs.scenario import SCENARIOS, Scenario, load_phenomenon, load_world, scenario
 from envos.envs.streams import check_seed, check_split
+from envos.envs.toolbox import Toolbox
 from envos.rewards import invariants
 
 _REVIEW = {"nothing": "nothing extra", "link": "a reminder and a link to the source", "value": "and the current value"}
@@ -52,6 +54,16 @@ def show_one(environment: str, split: str, seed: int, as_json: bool) -> None:
         _print(console(), data)
 
 
+def show_tools(environment: str, as_json: bool) -> None:
+    """Print the schemas of an environment's tools, as OpenAI describes functions: a JSON list, or one document."""
+    line = scenario(environment)
+    schemas = Toolbox(load_world(line.world)).schemas()
+    if as_json:
+        document({"environment": line.id, "tools": schemas})
+    else:
+        print(json.dumps(schemas, indent=2))
+
+
 def description(line: Scenario, split: str, seed: int) -> dict[str, Any]:
     """All that `envos show` tells, as JSON data; nothing of it is evaluator data."""
     world, phenomenon = load_world(line.world), load_phenomenon(line.phenomenon)
@@ -69,7 +81,7 @@ def description(line: Scenario, split: str, seed: int) -> dict[str, Any]:
         "invariants": {name: _invariant(name) for name in held},
         "actions": [{"example": verb.example, "about": verb.about} for verb in grammar.VERBS.values()],
         "report": dict(world.report),
-        "policies": {name: scripted.about for name, scripted in policies(line.world).items()},
+        "policies": {name: scripted.about for name, scripted in policies(line.world, line.phenomenon).items()},
         "pages": [{key: page[key] for key in ("url", "page", "elements", "notice")} for page in (home, source)],
     }
 
@@ -96,8 +108,9 @@ def example(line: Scenario, split: str, seed: int) -> tuple[Observation, Observa
         inner = env.unwrapped
         assert isinstance(inner, EnvOS)  # noqa: S101 - the id is one of ours
         home, _ = env.reset(seed=seed)
-        source = next(route for route in inner.plan.surfaces if "{" not in route)
-        return home, env.step(grammar.goto(source))[0]
+        # A list where there is one; else the record itself, which the brief names.
+        surface = min(inner.plan.surfaces, key=lambda route: "{" in route)
+        return home, env.step(grammar.goto(surface.replace("{id}", str(inner.plan.arm[1]))))[0]
     finally:
         env.close()  # type: ignore[no-untyped-call]
 

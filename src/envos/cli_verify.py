@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from envos.cli_output import console, document, plain, progress, share, table
-from envos.envs.evidence import canonical
+from envos.envs.evidence import Evidence, canonical
 from envos.registry import code_identity
 from envos.rewards.verdict import verify
 from envos.wrappers.archive import LEDGER, MANIFEST, POST, PRE, SIZE_LIMIT, VERDICT, archives, read_archive
 
 SHOWN = 20
 """Archives that are told one by one; `--json` has them all."""
+_NUMBERED = re.compile(r"[0-9]{4,}-")
+_FILES = (PRE, POST, VERDICT, MANIFEST)
 _LINES = 6
 """Moves, and problems, that are told of one archive."""
 _FIRST = ("validity", "counted", "endpoint", "fraction", "reward", "signatures", "invariants")
@@ -71,9 +74,10 @@ class Rederived:
 
 def rederive(folder: Path) -> Rederived:
     """Derive the verdict of one archive, and compare it with the archived one."""
-    if not (folder / LEDGER).is_file():
-        return Rederived(folder.name, {}, {}, None, (), (f"file_missing: {LEDGER}: the trajectory is gone",))
-    evidence = read_archive(folder)
+    if (folder / LEDGER).is_file():
+        evidence = read_archive(folder)
+    else:
+        evidence = Evidence((), {}, {}, (f"file_missing: {LEDGER}: the trajectory is gone",))
     derived = json.loads(canonical(verify(evidence).info()))
     problems = list(evidence.problems)
     archived = _archived(folder / VERDICT, problems)
@@ -125,11 +129,12 @@ def _short(value: Any) -> str:
 
 
 def folders(root: Path) -> list[Path]:
-    """The archives under a folder, and what is left of one whose ledger is gone. Raises UsageError without any."""
+    """The archives under a folder, and what is numbered like one or has files of one. Raises UsageError without any."""
     found = set(archives(root))
     if root not in found:
-        for name in (PRE, POST, VERDICT, MANIFEST):
-            found |= {path.parent for path in root.glob(f"*/{name}")}
+        for path in root.iterdir():
+            if path.is_dir() and (_NUMBERED.match(path.name) or any((path / name).exists() for name in _FILES)):
+                found.add(path)
     return sorted(found)
 
 
@@ -165,8 +170,8 @@ def summary(done: Sequence[Rederived]) -> dict[str, Any]:
         "hold": sum(item.holds for item in done),
         "moved": sum(bool(item.moves) for item in done),
         "with_problems": sum(bool(item.problems) for item in done),
-        "validity": dict(sorted(Counter(item.verdict.get("validity", "no ledger") for item in done).items())),
-        "successes": sum(item.verdict.get("endpoint") is True for item in done),
+        "validity": dict(sorted(Counter(item.verdict["validity"] for item in done).items())),
+        "successes": sum(item.verdict["endpoint"] is True for item in done),
         "of_other_code": sum(item.identity.get("code", code) != code for item in done),
     }
 

@@ -5,6 +5,7 @@
     |   |-- UnknownName                   a name that does not exist: lists the valid ones and the nearest
     |   `-- RoleError                     a phenomenon needs a role that the world does not have
     |-- DatabaseError                     the database was used out of order
+    |-- BrowserError                      the browser crashed, hung or did something else than it was told
     |-- EvidenceError                     an archive or a record cannot be read
     `-- CertificateError                  an instance is not admitted: no certificate, or one of other code
 
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
+    "BrowserError",
     "CertificateError",
     "DatabaseError",
     "EnvOSError",
@@ -52,6 +54,10 @@ class RoleError(UsageError):
 
 class DatabaseError(EnvOSError):
     """The database was used out of order (an open transaction, a closed connection, a bad row)."""
+
+
+class BrowserError(EnvOSError):
+    """The browser crashed, hung or did something else than it was told; it ends an episode as `infra_failure`."""
 
 
 class EvidenceError(EnvOSError):

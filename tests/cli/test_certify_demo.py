@@ -1,6 +1,5 @@
 """`envos certify` and `envos demo`, on few instances."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typer.testing import Result
 from envos import cli_certify, cli_demo
 from envos.certify.certificate import Certificate, certify
 from envos.cli_run import Block, Cell, Outcome
+from envos.wrappers.archive import read_archive
 
 ENVIRONMENT = "EnvOS/ClinicStale-v0"
 ONE = ("certify", ENVIRONMENT, "--seeds", "4", "--condition", "OFF-A", "--anchor", "first", "--workers", "1")
@@ -78,31 +78,36 @@ def test_a_file_that_is_no_certificate(envos: Command, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the demo take one instance."""
+    """Let the demo take one instance and three conditions."""
+    monkeypatch.setattr(cli_demo, "CONDITIONS", ("L0", "OFF-A", "LIVE-A"))
     monkeypatch.setattr(cli_demo, "CERTIFIED", "0:1")
     monkeypatch.setattr(cli_demo, "PLAYED", "0:1")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
-def test_demo(envos: Command, document: Document, tmp_path: Path) -> None:
+def test_demo(envos: Command, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "demo"
     data = document("demo", "--out", out, "--workers", "1")
     assert data["failures"] == []
-    assert data["certificate"]["admitted"] == data["certificate"]["entries"] == 16
-    assert data["verification"]["archives"] == data["verification"]["hold"] == 88
+    assert data["certificate"]["admitted"] == data["certificate"]["entries"] == 6
+    assert data["verification"]["archives"] == data["verification"]["hold"] == 33
     assert data["contrast"]["rows"] == [
         {"policy": "reference", "pairs": 1, "for": 0, "against": 0, "ties": 1},
         {"policy": "read_review", "pairs": 1, "for": 1, "against": 0, "ties": 0},
     ]
     first = sorted(path.name for path in (out / "archives").iterdir())
-    assert len(first) == 88
-    identity = json.loads((out / "archives" / first[0] / "ledger.jsonl").open(encoding="ascii").readline())
-    assert identity["data"]["identity"]["certificate"] == data["certificate"]["digest"]
-    # A second one replaces the first, and its tables are the same.
-    done = envos("demo", "--out", out, "--workers", "1")
+    assert len(first) == 33
+    start = read_archive(out / "archives" / first[0]).start
+    assert start.identity["certificate"] == data["certificate"]["digest"]
+    # A second one replaces the first.
+    certificate = Certificate.load(out / "certificate.json")
+    monkeypatch.setattr(cli_demo, "certified", lambda *_: certificate)
+    done = envos("demo", "--out", out)
     assert done.exit_code == 0, done.output
-    assert max(map(len, done.stdout.splitlines())) <= 100
+    lines = done.stdout.splitlines()
+    assert max(len(line) for line in lines if str(out) not in line) <= 100
+    assert ["reference", "1.00", "100", "0.80", "0", "0.80", "0", "17.0"] in [line.split() for line in lines]
     assert sorted(path.name for path in (out / "archives").iterdir()) == first
 
 

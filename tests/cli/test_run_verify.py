@@ -164,6 +164,21 @@ def test_damage_in_the_document(document: Document, archived: Path) -> None:
     assert data["results"][2]["moved"] == [{"where": "endpoint", "archived": True, "derived": False}]
 
 
+def test_an_emptied_archive_is_missed(envos: Command, archived: Path) -> None:
+    folder = archived / "0001-ClinicStale-L0-test-7"
+    for path in folder.iterdir():
+        path.unlink()
+    done = envos("verify", archived)
+    assert done.exit_code == 1
+    assert folder.name in done.stdout
+
+
+def test_other_folders_are_left_alone(envos: Command, archived: Path) -> None:
+    (archived / "notes").mkdir()
+    (archived / "notes" / "today.txt").touch()
+    assert envos("verify", archived).exit_code == 0
+
+
 @pytest.mark.parametrize(
     "text",
     [
