@@ -41,7 +41,7 @@ _RULES = (
 _CLOSINGS = (
     "Thank you.",
     "Thanks for taking care of this.",
-    "That is all; nobody else is working on it.",
+    "That is all there is to it.",
     "There is nobody to ask, so please rely on the portal.",
     "Please finish it in one go.",
     "No letter to the patient is needed.",

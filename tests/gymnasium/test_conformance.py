@@ -192,9 +192,7 @@ def test_async_vector_equals_sync(environment: str) -> None:
     """
     pages = {}
     for mode, extra in (("sync", {}), ("async", {"shared_memory": False})):
-        envs = gymnasium.make_vec(
-            f"envos:{environment}", num_envs=2, vectorization_mode=mode, vector_kwargs=extra
-        )
+        envs = gymnasium.make_vec(f"envos:{environment}", num_envs=2, vectorization_mode=mode, vector_kwargs=extra)
         envs.reset(seed=[1, 2])
         observation, *_ = envs.step(('click("2")', 'click("3")'))
         pages[mode] = (observation["page"], observation["goal"])
