@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envos.certify.certificate import certify_instance
-from envos.certify.policies import policies
+from envos.certify.policies import policies, winner
 from envos.certify.rollout import play
 from envos.envs.env import EnvOS
 from envos.envs.page import observe
@@ -55,8 +55,9 @@ def steps(environment: str, repeats: int) -> tuple[float, float]:
     The actions are those of `reference`, so the mix of pages is a real episode's.
     """
     env = gymnasium.make(f"envos:{environment}", condition="OFF-A", split="train", anchor="first")
-    world = SCENARIOS[environment].world
-    scripts = {seed: play(env, policies(world)["reference"].policy, seed).actions for seed in range(40)}
+    line = SCENARIOS[environment]
+    reference = policies(line.world, line.phenomenon)["reference"].policy
+    scripts = {seed: play(env, reference, seed).actions for seed in range(40)}
     spent, bare = [], []
     for _ in range(repeats):
         count, begin, inside = 0, perf_counter(), 0.0
@@ -140,8 +141,9 @@ def measure(environment: str, repeats: int) -> dict[str, dict[str, Any]]:
         inner.restore(inner.snapshot())
 
     forked = median(fork, repeats, 100)
-    world = SCENARIOS[environment].world
-    play(env, policies(world)["late_reread"].policy, 0)
+    best = winner(SCENARIOS[environment])
+    assert best is not None  # noqa: S101
+    play(env, best.policy, 0)
     evidence = inner.evidence()
     graded = median(lambda: verify(evidence), repeats, 50)
     conditions = SCENARIOS[environment].conditions

@@ -22,6 +22,11 @@ from envos.errors import CertificateError
 FORMAT = "1"
 CERTIFIER = "1"
 """Version of the checks; a certificate of another one is refused."""
+NOTE = (
+    "The deep checks run on the first of so many seeds, under each condition and anchor. Shortcuts that never ask for "
+    "the form once they have seen the fact are played in the control arm, and elsewhere in the sample only."
+)
+"""What a certificate says of its sampling."""
 ABOUT = ("family", "about", "deep")
 """What a certificate keeps of a check's definition."""
 _SHOWN = 3
@@ -148,6 +153,7 @@ class Certificate:
             "sampling": {
                 "every": self.sample_every,
                 "deep": sorted(name for name, item in self.about.items() if item["deep"]),
+                "note": NOTE,
                 "all": sorted(name for name, item in self.about.items() if not item["deep"]),
             },
             "policies": list(self.policies),

@@ -101,7 +101,7 @@ def certify(
         code = code or done.code
         if done.code != code:
             raise CertificateError("the code changed while it was certified: certify again")
-    known = policies(line.world)
+    known = policies(line.world, line.phenomenon)
     return Certificate(
         environment=line.id,
         split=split,

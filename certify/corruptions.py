@@ -24,7 +24,10 @@ from envos.envs.evidence import (
 )
 
 HARNESS, TRIGGER, DELIVERY = "harness_error", "trigger_invalid", "delivery_ambiguous"
-_CLASSES = {"late": frozenset({HARNESS, TRIGGER, DELIVERY})}
+INFRA, REJECTED = "infra_failure", "infra_rejected"
+
+
+Make = Callable[[Draft], Evidence | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,44 +36,50 @@ class Corruption:
 
     name: str
     validity: frozenset[str]
-    make: Callable[[Draft], Evidence | None]
+    make: Make
 
 
-def _firing(draft: Draft) -> int:
-    """The place of the request that fires."""
-    fire = draft.records[draft.find(Fire)[0]]
-    assert isinstance(fire, Fire)  # noqa: S101 - the place comes from `find`
-    return draft.find(Request, lambda item: item.number == fire.request)[0]
+_FOUND: list[Corruption] = []
 
 
-def _middle(draft: Draft, kind: type) -> int:
-    places = draft.find(kind)
-    return places[len(places) // 2]
+def corruption(*validity: str) -> Callable[[Make], Make]:
+    """Register what makes a corruption, under its own name, with the validity classes that it may have."""
+
+    def keep(make: Make) -> Make:
+        _FOUND.append(Corruption(make.__name__, frozenset(validity), make))
+        return make
+
+    return keep
 
 
+@corruption(HARNESS)
 def truncated(draft: Draft) -> Evidence:
     """The last third of the trajectory is missing."""
     del draft.records[2 * len(draft.records) // 3 :]
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def unended(draft: Draft) -> Evidence:
     """The last line is missing."""
     draft.remove(draft.find(End))
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def missing(draft: Draft) -> Evidence:
     """There is no trajectory at all."""
     return Evidence((), draft.pre, draft.pre)
 
 
+@corruption(HARNESS)
 def unstarted(draft: Draft) -> Evidence:
     """The first line is missing."""
     draft.remove(draft.find(Start))
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def dropped_step(draft: Draft) -> Evidence:
     """One step is missing: its request, its action, the observation that it led to."""
     step = draft.trial.best.episode.steps // 2
@@ -79,37 +88,40 @@ def dropped_step(draft: Draft) -> Evidence:
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def dropped_request(draft: Draft) -> Evidence:
     """One line of the access log is missing."""
-    draft.remove([_middle(draft, Request)])
+    draft.remove([draft.middle(Request)])
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def undelivered_frame(draft: Draft) -> Evidence:
     """One observation was never handed over."""
-    draft.remove([_middle(draft, Frame)])
+    draft.remove([draft.middle(Frame)])
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def swapped_frames(draft: Draft) -> Evidence:
     """Two observations stand in each other's place."""
-    places = draft.find(Frame)
-    left, right = places[len(places) // 2], places[len(places) // 2 + 1]
-    draft.records[left], draft.records[right] = draft.records[right], draft.records[left]
+    draft.swap(Frame)
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def edited_frame(draft: Draft) -> Evidence:
     """An observation holds another text than its digest covers."""
-    place = _middle(draft, Frame)
+    place = draft.middle(Frame)
     frame = draft.frame_at(place)
     draft.edit(place, page=frame.page + "\nedited")
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def unread_frame(draft: Draft) -> Evidence:
     """An observation and its digest were changed, and the action still answers the old one."""
-    place = _middle(draft, Frame)
+    place = draft.middle(Frame)
     frame = draft.frame_at(place)
     answers = {at: draft.records[at] for at in draft.find(Action, lambda item: item.frame == frame.number)}
     draft.reframe(place, page=frame.page + "\nedited")
@@ -118,20 +130,21 @@ def unread_frame(draft: Draft) -> Evidence:
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def reordered(draft: Draft) -> Evidence:
     """Two actions stand in each other's place."""
-    places = draft.find(Action)
-    left, right = places[len(places) // 2], places[len(places) // 2 + 1]
-    draft.records[left], draft.records[right] = draft.records[right], draft.records[left]
+    draft.swap(Action)
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def surplus(draft: Draft) -> Evidence:
     """A line follows the end."""
     draft.records.append(draft.records[-1])
     return draft.evidence()
 
 
+@corruption(TRIGGER)
 def fired_twice(draft: Draft) -> Evidence:
     """The firing stands twice, in the same request."""
     place = draft.find(Fire)[0]
@@ -139,12 +152,14 @@ def fired_twice(draft: Draft) -> Evidence:
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def fired_unguarded(draft: Draft) -> Evidence:
     """The guard's row was never written."""
     draft.remove(draft.find(Write, lambda item: item.table == GUARD))
     return draft.evidence()
 
 
+@corruption(TRIGGER)
 def fired_early(draft: Draft) -> Evidence:
     """The change stands before the request that served the old value."""
     armed = draft.trial.best.log.armed
@@ -153,35 +168,40 @@ def fired_early(draft: Draft) -> Evidence:
     return draft.evidence()
 
 
+@corruption(HARNESS, TRIGGER, DELIVERY)
 def fired_late(draft: Draft) -> Evidence:
-    """The change stands after the commit."""
+    """The change stands after the commit; what a condition promises comes too late as well, or contradicts itself."""
     commit = draft.write_at(draft.committed()).request
     place = draft.find(Request, lambda item: item.number == commit + 1)[0]
     draft.move_change(place, commit + 1)
     return draft.evidence()
 
 
+@corruption(TRIGGER)
 def fired_by_harness(draft: Draft) -> Evidence:
     """The request that fired was the harness's."""
-    draft.edit(_firing(draft), actor="harness")
+    draft.edit(draft.firing(), actor="harness")
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def fired_in_redirect(draft: Draft) -> Evidence:
     """The request that fired was a redirect that the agent did not ask for."""
-    draft.edit(_firing(draft), via="redirect")
+    draft.edit(draft.firing(), via="redirect")
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def armed_by_redirect(draft: Draft) -> Evidence:
     """The page that armed was reached by a redirect."""
     surfaces = draft.trial.plan.surfaces
-    number = draft.records[_firing(draft)].number  # type: ignore[union-attr]
+    number = draft.records[draft.firing()].number  # type: ignore[union-attr]
     for place in draft.find(Request, lambda item: item.route in surfaces and item.number < number):
         draft.edit(place, via="redirect")
     return draft.evidence()
 
 
+@corruption(TRIGGER)
 def undeclared_write(draft: Draft) -> Evidence:
     """The perturbation wrote one row more than planned."""
     fire = draft.find(Fire)[0]
@@ -194,44 +214,44 @@ def undeclared_write(draft: Draft) -> Evidence:
     return draft.evidence()
 
 
+@corruption(TRIGGER)
 def missing_write(draft: Draft) -> Evidence:
     """The perturbation left one of its operations out."""
     draft.remove(draft.find(Write, lambda item: item.actor == PERTURBATION and item.table != GUARD)[1:2])
     return draft.evidence()
 
 
+@corruption(TRIGGER)
 def stale_page(draft: Draft) -> Evidence | None:
     """After the change, a page still served the old value, and the observation holds it."""
     plan = draft.trial.plan
     if plan.new_text == plan.arm_text:
         return None
-    firing = _firing(draft)
+    firing = draft.firing()
     served = Served(*plan.arm, plan.arm_text)
     for place in draft.find(Request):
         request = draft.records[place]
         if place >= firing and isinstance(request, Request):
             cells = tuple(served if item[:3] == plan.arm else item for item in request.served)
             draft.edit(place, served=cells)
-    width = len(plan.arm_text)
     for place in draft.find(Frame):
         frame = draft.frame_at(place)
         marks = [item for item in frame.delivered if item[:3] == plan.arm]
         if place < firing or not marks:
             continue
-        page, moved = frame.page, len(plan.arm_text) - len(plan.new_text)
-        at = marks[0].offset
-        page = page[:at] + plan.arm_text + page[at + len(plan.new_text) :]
+        at, moved = marks[0].offset, len(plan.arm_text) - len(plan.new_text)
+        page = frame.page[:at] + plan.arm_text + frame.page[at + len(plan.new_text) :]
         delivered = tuple(
             item._replace(text=plan.arm_text)
             if item is marks[0]
             else item._replace(offset=item.offset + (moved if item.offset > at else 0))
             for item in frame.delivered
         )
-        assert page[at : at + width] == plan.arm_text  # noqa: S101 - the edit above
         draft.reframe(place, page=page, delivered=delivered)
     return draft.evidence()
 
 
+@corruption(DELIVERY)
 def notice_undelivered(draft: Draft) -> Evidence | None:
     """The promised notice is in no observation."""
     if not draft.trial.plan.announced:
@@ -241,6 +261,7 @@ def notice_undelivered(draft: Draft) -> Evidence | None:
     return draft.evidence()
 
 
+@corruption(DELIVERY)
 def review_undelivered(draft: Draft) -> Evidence | None:
     """What the review step promises, the link or the value, is in no observation of it."""
     plan = draft.trial.plan
@@ -258,6 +279,7 @@ def review_undelivered(draft: Draft) -> Evidence | None:
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def wrong_model(draft: Draft) -> Evidence:
     """Another model answered than was asked for."""
     start = draft.trial.best.evidence.start
@@ -265,6 +287,7 @@ def wrong_model(draft: Draft) -> Evidence:
     return draft.evidence()
 
 
+@corruption(TRIGGER)
 def edited_plan(draft: Draft) -> Evidence:
     """The plan on record names another old value."""
     start = draft.trial.best.evidence.start
@@ -283,18 +306,21 @@ def faulty(kind: str) -> Callable[[Draft], Evidence]:
     return make
 
 
+@corruption(HARNESS)
 def foreign_session(draft: Draft) -> Evidence:
     """One request came from another session."""
-    draft.edit(_middle(draft, Request), session="s2")
+    draft.edit(draft.middle(Request), session="s2")
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def unauthorised(draft: Draft) -> Evidence:
     """One request was made by somebody whom nobody knows."""
-    draft.edit(_middle(draft, Request), actor="intruder")
+    draft.edit(draft.middle(Request), actor="intruder")
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def other_writer(draft: Draft) -> Evidence:
     """The committed row was changed by another actor, after the commit and as the journal says."""
     place = draft.committed()
@@ -306,6 +332,7 @@ def other_writer(draft: Draft) -> Evidence:
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def altered_after(draft: Draft) -> Evidence:
     """A row of the state after differs, and no write made it so."""
     made = draft.evidence()
@@ -315,6 +342,7 @@ def altered_after(draft: Draft) -> Evidence:
     return replace(made, post=applied(made.post, [later]))
 
 
+@corruption(HARNESS)
 def altered_before(draft: Draft) -> Evidence:
     """The fact has another value in the state before."""
     table, key, column = draft.trial.plan.arm
@@ -324,81 +352,35 @@ def altered_before(draft: Draft) -> Evidence:
     return replace(draft.evidence(), pre={**draft.pre, table: changed})
 
 
+@corruption(HARNESS)
 def missing_table(draft: Draft) -> Evidence:
     """The state after lacks a table."""
     made = draft.evidence()
     return replace(made, post={name: table for name, table in made.post.items() if name != draft.commit.table})
 
 
+@corruption(HARNESS)
 def unasked_report(draft: Draft) -> Evidence:
     """There is a report, and the last action was none."""
     draft.edit(draft.find(Action)[-1], verb="noop", raw="noop()")
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def missing_report(draft: Draft) -> Evidence:
     """The episode ended for a report that is not there."""
     draft.remove(draft.find(Report))
     return draft.evidence()
 
 
+@corruption(HARNESS)
 def reader_problem(draft: Draft) -> Evidence:
     """The reader of the archive found something wrong."""
     return draft.evidence(problems=("ledger_chain: line 3 does not follow the line before it",))
 
 
-CORRUPTIONS = tuple(
-    Corruption(make.__name__, _CLASSES.get(validity, frozenset({validity})), make)
-    for validity, makers in (
-        (
-            HARNESS,
-            (
-                truncated,
-                unended,
-                missing,
-                unstarted,
-                dropped_step,
-                dropped_request,
-                undelivered_frame,
-                swapped_frames,
-                edited_frame,
-                unread_frame,
-                reordered,
-                surplus,
-                fired_unguarded,
-                fired_in_redirect,
-                armed_by_redirect,
-                wrong_model,
-                foreign_session,
-                unauthorised,
-                other_writer,
-                altered_after,
-                altered_before,
-                missing_table,
-                unasked_report,
-                missing_report,
-                reader_problem,
-            ),
-        ),
-        (
-            TRIGGER,
-            (
-                fired_twice,
-                fired_early,
-                fired_by_harness,
-                undeclared_write,
-                missing_write,
-                stale_page,
-                edited_plan,
-            ),
-        ),
-        (DELIVERY, (notice_undelivered, review_undelivered)),
-        # What a condition promises comes too late as well, and a notice was acknowledged before there was one.
-        ("late", (fired_late,)),
-    )
-    for make in makers
-) + tuple(
-    Corruption(f"fault_{kind}", frozenset({kind}), faulty(kind))
-    for kind in ("infra_failure", "infra_rejected", "harness_error")
+CORRUPTIONS = (
+    *_FOUND,
+    *(Corruption(f"fault_{kind}", frozenset({kind}), faulty(kind)) for kind in (INFRA, REJECTED, HARNESS)),
 )
-"""Every corruption of the records or the states; those of an archive's files are in `archives`."""
+"""Every corruption of the records or the states; those of an archive's files are in `checks.controls`."""

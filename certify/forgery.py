@@ -94,6 +94,23 @@ class Draft:
         """The places of records of a kind for which something holds."""
         return [place for place, item in enumerate(self.records) if type(item) is kind and holds(item)]
 
+    def middle(self, kind: type) -> int:
+        """The place of the middle one of a kind."""
+        places = self.find(kind)
+        return places[len(places) // 2]
+
+    def swap(self, kind: type) -> None:
+        """Let the middle two of a kind change places."""
+        places = self.find(kind)
+        left, right = places[len(places) // 2], places[len(places) // 2 + 1]
+        self.records[left], self.records[right] = self.records[right], self.records[left]
+
+    def firing(self) -> int:
+        """The place of the request that fires."""
+        fire = self.records[self.find(Fire)[0]]
+        assert isinstance(fire, Fire)  # noqa: S101 - the place comes from `find`
+        return self.find(Request, lambda item: item.number == fire.request)[0]
+
     def committed(self) -> int:
         """The place of the agent's insertion into the commit table."""
         table = self.commit.table

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from envos.certify.policies import Scripted
 from envos.certify.trial import Run, Trial
 
-HARMLESS = frozenset({"reread_before_commit"})
+HARMLESS = frozenset({"reread_before_commit", "stale_commit_repaired", "coercion_repaired"})
 """Signatures that a winning episode may have."""
 
 

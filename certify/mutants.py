@@ -81,6 +81,16 @@ def repeated_request(draft: Draft) -> bool:
     return True
 
 
+def reconfirmed(draft: Draft) -> bool:
+    """The committed row withdrawn and put in force again."""
+    place = draft.committed()
+    write = draft.write_at(place)
+    name, live = next(iter(draft.commit.live.items()))
+    back = write._replace(op="update", columns={name: ("cancelled", live)})
+    draft.records[place + 1 : place + 1] = [back._replace(columns={name: (live, "cancelled")}), back]
+    return True
+
+
 def stray_edit(draft: Draft) -> bool:
     """The right commit, and a text changed in a row that has nothing to do with it."""
     key, row = draft.bystander()
@@ -184,6 +194,7 @@ _BASE = (
     Mutant("off_by_one_row", "the committed row one off", frozenset({"I1"}), off_by_one_row),
     Mutant("duplicate", "the committed row twice", frozenset({"I2"}), duplicate),
     Mutant("repeated_request", "the commit twice in the access log only", frozenset({"I2"}), repeated_request),
+    Mutant("reconfirmed", "the committed row withdrawn and put in force again", frozenset({"I2"}), reconfirmed),
     Mutant("stray_edit", "right, and a bystander's row edited", frozenset({"I3"}), stray_edit),
     Mutant("stray_delete", "right, and a bystander's row deleted", frozenset({"I3"}), stray_delete),
     Mutant("unmarked", "the step after the commit left out", frozenset({"I4"}), unmarked),

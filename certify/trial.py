@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from envos.certify.log import Log
-from envos.certify.policies import Scripted, policies
+from envos.certify.policies import Scripted, policies, winner
 from envos.certify.rollout import Episode
 from envos.certify.tree import Tree
 from envos.envs.database import Database
@@ -146,11 +146,10 @@ class Trial:
 
 def oracle(env: EnvOS) -> str:
     """The policy that is declared to win under every condition of the environment. Raises UsageError without one."""
-    conditions = set(env.scenario.conditions)
-    for name, scripted in policies(env.scenario.world).items():
-        if conditions <= scripted.wins:
-            return name
-    raise UsageError(f"no scripted policy of world {env.scenario.world} is declared to win under every condition")
+    found = winner(env.scenario)
+    if found is None:
+        raise UsageError(f"no scripted policy of {env.scenario.id} is declared to win under every condition")
+    return found.name
 
 
 def control(env: EnvOS) -> str:
@@ -163,7 +162,7 @@ def control(env: EnvOS) -> str:
 
 def twin(env: EnvOS, seed: int, anchor: str) -> Twin:
     """The control arm of an instance, and the plans of all its conditions."""
-    scripted = policies(env.scenario.world)
+    scripted = policies(env.scenario.world, env.scenario.phenomenon)
     tree = Tree(env, seed, {"condition": control(env), "anchor": anchor})
     instance = tree.instance
     plans = {name: make_plan(instance, env.phenomenon, name, anchor) for name in env.scenario.conditions}
@@ -203,7 +202,7 @@ def trial(
     if condition != control(env):
         tree = Tree(env, seed, {"condition": condition, "anchor": anchor})
     runs: dict[str, Run] = {}
-    for name, scripted in policies(env.scenario.world).items():
+    for name, scripted in policies(env.scenario.world, env.scenario.phenomenon).items():
         if name in shared.idle and not deep:
             runs[name] = shared.idle[name]
         else:

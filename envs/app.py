@@ -1,8 +1,8 @@
 """The application of a world: a request comes in, a page goes out, and the access log keeps both.
 
 No sockets: the in-process driver, a browser's server and the tools all call `Application.ask`. The perturbation, when
-it is due, is carried out before the handler reads anything, so the page that this very request returns shows it; one that
-alters what a commit has stored is carried out after the handler has written it, in the same request.
+it is due, is carried out before the handler reads anything, so the page that this very request returns shows it; one
+that alters what a commit has stored is carried out after the handler has written it, in the same request.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,8 @@ from envos.envs.statements import Statements
 if TYPE_CHECKING:
     from envos.envs.roles import World
 
-_HOPS = 4
+HOPS = 4
+"""Redirects that one request may lead to."""
 
 
 class Redirect(NamedTuple):
@@ -147,11 +148,25 @@ class Application:
     def ask(self, method: str, url: str, form: Mapping[str, str] | None = None, actor: str = "agent") -> Reply:
         """Answer one request, redirects followed; each hop has its own line in the access log."""
         reply = self._answer(method, url, form or {}, actor, "direct")
-        for _ in range(_HOPS):
+        for _ in range(HOPS):
             if isinstance(reply, Reply):
                 return reply
             reply = self._answer("GET", reply.location, {}, actor, "redirect")
-        raise RuntimeError(f"more than {_HOPS} redirects from {url!r}")
+        raise RuntimeError(f"more than {HOPS} redirects from {url!r}")
+
+    def answer(self, method: str, url: str, form: Mapping[str, str], actor: str, via: str) -> Reply | Redirect:
+        """Answer one request and follow nothing: a browser asks for each hop itself."""
+        return self._answer(method, url, form, actor, via)
+
+    def turn_away(self, method: str, url: str, kind: str) -> None:
+        """Put on record what a browser asked for by itself (an icon, a prefetch): no handler sees it, it gets a 404."""
+        path, _, query = url.partition("?")
+        self.number += 1
+        params = {name: clean(text) for name, text in parse_qsl(query)}
+        route = self.world.routes.resolve(path)[0]
+        self.ledger.append(
+            Request(self.number, self.step, self.session, "browser", kind, method, path, route, params, 404, "", ())
+        )
 
     def now(self) -> str:
         """The virtual time: one minute passes with each step."""

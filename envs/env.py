@@ -27,16 +27,18 @@ from envos.envs.evidence import (
     Ledger,
     Record,
     Report,
+    Request,
     Start,
     State,
     Verifier,
     frame_sha256,
 )
 from envos.envs.instance import Instance, draw_condition, generate, plan
-from envos.envs.page import ELEMENTS_LIMIT, TEXT_LIMIT
+from envos.envs.page import ELEMENTS_LIMIT, TEXT_LIMIT, clean
 from envos.envs.perturbation import OneShot, Plan
 from envos.envs.roles import Phenomenon, World
 from envos.envs.scenario import Scenario, check_anchor, check_condition
+from envos.envs.screen import Pixels
 from envos.envs.spaces import ActionText, AnyText
 from envos.envs.streams import check_seed, check_split
 from envos.errors import UnknownName, UsageError
@@ -84,7 +86,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
         anchor: "first" or "any" (protocol section 4, rule 9).
         driver: makes a driver.
         code: the digest of the code, archived with every episode.
-        render_mode: None or "ansi".
+        render_mode: None, "ansi", or "rgb_array" with a driver that takes pictures.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - Gymnasium declares it so
@@ -103,6 +105,8 @@ class EnvOS(gymnasium.Env[Observation, str]):
         code: Mapping[str, str],
         render_mode: str | None = None,
     ) -> None:
+        if driver.screen is not None:
+            self.metadata = {**self.metadata, "render_modes": ["ansi", "rgb_array"]}
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise UnknownName("render mode", render_mode, self.metadata["render_modes"])
         self.scenario = scenario
@@ -135,6 +139,8 @@ class EnvOS(gymnasium.Env[Observation, str]):
                 "budget_left": Box(0, scenario.budget, (1,), np.int32),
             }
         )
+        if driver.screen is not None:
+            self.observation_space["screenshot"] = driver.screen.space
         self.action_space = ActionText(grammar.MAX_LENGTH)
 
     def use(self, driver: Driver, read: Reader, call: Callable[[grammar.Action], str], name: str) -> None:
@@ -159,14 +165,18 @@ class EnvOS(gymnasium.Env[Observation, str]):
         condition = chosen.get("condition", self.condition)
         if condition == "mixed":
             condition = draw_condition(self.scenario, self.split, instance_seed)
-        self.instance = generate(self.scenario, self.world, self.phenomenon, self.split, instance_seed)
-        self.plan = plan(self.instance, self.phenomenon, condition, chosen.get("anchor", self.anchor))
-        certificate = self.admit(self.instance, self.plan) if self.admit else ""
+        instance = generate(self.scenario, self.world, self.phenomenon, self.split, instance_seed)
+        planned = plan(instance, self.phenomenon, condition, chosen.get("anchor", self.anchor))
+        certificate = self.admit(instance, planned) if self.admit else ""
+        # Only now: a reset that is refused leaves the episode before it as it was.
+        self.instance, self.plan = instance, planned
         self._begin(chosen, certificate)
         return self._observe(""), self._info()
 
     def _options(self, options: dict[str, Any] | None) -> dict[str, str]:
         chosen = options or {}
+        if not isinstance(chosen, Mapping):
+            raise UsageError(f"reset options are a dict; got {type(chosen).__name__}")
         for name, value in chosen.items():
             if name not in _OPTIONS:
                 raise UnknownName("reset option", name, _OPTIONS)
@@ -181,6 +191,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
     def _begin(self, chosen: Mapping[str, str], certificate: str) -> None:
         """Fill the database, put the start on record and show the first page."""
         instance = self.instance
+        self._live, self._final = False, None
         self._database.load(instance.rows, instance.canary)
         self._pre = self._database.image()
         self._oneshot = OneShot(self.plan)
@@ -199,15 +210,12 @@ class EnvOS(gymnasium.Env[Observation, str]):
         }
         self.ledger.restore((Start(self._identity, self.plan.to_json()),))
         self._app = Application(self.world, self._database, self.ledger, self._oneshot)
-        self._step = 0
-        self._frame = -1
-        self._memo = ""
+        self._step, self._frame, self._memo = 0, -1, ""
         self._actions: list[str] = []
-        self._live = True
-        self._final = None
         self._clock = perf_counter()
         self._driver.open(self._app)
         self._seen = self._driver.view()
+        self._live = True
 
     def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Carry out one action; the verdict is in `info` at the last step only.
@@ -220,7 +228,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
         self._step += 1
         self._app.step = self._step
         parsed = self._read(action)
-        raw = action if isinstance(action, str) else f"<{type(action).__name__}>"
+        raw = str.__str__(action) if isinstance(action, str) else f"<{type(action).__name__}>"
         fault, verb, cut, args = "", "", 0, tuple[str, ...]()
         if isinstance(parsed, grammar.ActionError):
             error = parsed.message
@@ -266,7 +274,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
         wall = (perf_counter() - self._clock) * 1000.0
         frame = self._shown
         self.ledger.append(Action(self._step, frame.number, frame.sha256, raw[:20_000], verb, args, cut, error, wall))
-        line = " ".join(raw[:_LINE].split())
+        line = clean(raw[:_LINE], _LINE)
         self._actions.append(f"{line} -> {error}"[:_LINE] if error else line)
 
     def _observe(self, error: str) -> Observation:
@@ -275,14 +283,11 @@ class EnvOS(gymnasium.Env[Observation, str]):
         url, request = driver.url(), driver.request()
         self._frame += 1
         left = self.scenario.budget - self._step
-        delivered = tuple(
-            Delivered(mark.value.table, mark.value.key, mark.value.column, mark.value.text, mark.offset)
-            for mark in view.marks
-        )
+        delivered = tuple([Delivered(*mark.value[1:], mark.value.text, mark.offset) for mark in view.marks])
         digest = frame_sha256(url, view.text, view.listing, view.notice, error, self._memo, left)
         frame = Frame(
             self._frame, self._step, request.number, url, view.text, view.listing, view.notice, error, self._memo,
-            left, delivered, "", digest,
+            left, delivered, view.screenshot, digest,
         )  # fmt: skip
         self.ledger.append(frame)
         self._shown = frame
@@ -290,7 +295,9 @@ class EnvOS(gymnasium.Env[Observation, str]):
         return self._observation(frame)
 
     def _observation(self, frame: Frame) -> Observation:
+        screen = self._driver.screen
         return {
+            **({} if screen is None else {"screenshot": screen.pixels(frame.screenshot)}),
             "goal": self.instance.brief,
             "url": frame.url,
             "page": frame.page,
@@ -359,18 +366,26 @@ class EnvOS(gymnasium.Env[Observation, str]):
         """Go back to a snapshot, and return its observation.
 
         With a `condition` the episode goes on as that arm of the same instance, which is possible until the change has
-        fired: up to there all arms are the same. Raises UsageError after it.
+        fired: up to there all arms are the same, but for the review step. Raises UsageError after it, and after a visit of
+        a review step that the two arms do not share.
         """
-        self.instance, self.plan = snapshot.instance, snapshot.plan
-        self._identity = dict(snapshot.identity)
-        records = snapshot.records
-        if condition is not None and condition != self.plan.condition:
+        planned, identity, records = snapshot.plan, dict(snapshot.identity), snapshot.records
+        if snapshot.instance.scenario != self.scenario:
+            raise UsageError(f"this is a snapshot of {snapshot.instance.scenario.id}, not of {self.scenario.id}")
+        if condition is not None and condition != planned.condition:
+            if condition not in self.scenario.conditions:
+                raise UnknownName(f"condition of {self.scenario.id}", condition, self.scenario.conditions)
             if snapshot.oneshot[1]:
                 raise UsageError("the change has fired already: the arms have parted, restore without a condition")
-            check_condition(self.scenario, condition)
-            self.plan = plan(self.instance, self.phenomenon, condition, self.plan.anchor)
-            self._identity["condition"] = condition
-            records = (Start(self._identity, self.plan.to_json()), *records[1:])
+            planned = plan(snapshot.instance, self.phenomenon, condition, planned.anchor)
+            if planned.review != snapshot.plan.review and any(
+                isinstance(record, Request) and record.route == planned.review_route for record in records
+            ):
+                raise UsageError("the review step has been shown: the arms have parted, restore without a condition")
+            identity["condition"] = condition
+            records = (Start(identity, planned.to_json()), *records[1:])
+        # Only now: a restore that is refused leaves the episode as it was.
+        self.instance, self.plan, self._identity = snapshot.instance, planned, identity
         self._pre = snapshot.pre
         self._database.restore(snapshot.image)
         self._oneshot = OneShot(self.plan)
@@ -385,11 +400,17 @@ class EnvOS(gymnasium.Env[Observation, str]):
         self._seen = self._driver.view()
         return self._observation(self._shown)
 
-    def render(self) -> str | None:  # type: ignore[override]
-        """The page and its elements as text (render_mode "ansi")."""
+    def screenshot(self, name: str) -> bytes:
+        """The file that a frame of this episode names as its screenshot, as PNG."""
+        return self._driver.screen.png(name) if self._driver.screen else b""
+
+    def render(self) -> str | Pixels | None:  # type: ignore[override]
+        """The page: its text and elements (render_mode "ansi"), or its picture ("rgb_array")."""
+        screen, shown = self._driver.screen, self._shown
+        if self.render_mode == "rgb_array" and screen is not None:
+            return screen.pixels(shown.screenshot)
         if self.render_mode is None:
             return None
-        shown = self._shown
         return f"{shown.url}\n{shown.page}\n\n{shown.elements}\n\nmemo: {shown.memo}\nleft: {shown.budget_left}"
 
     def close(self) -> None:

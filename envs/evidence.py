@@ -84,7 +84,10 @@ class Fire(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One observation as delivered; `sha256` covers every field the policy saw."""
+    """One observation as delivered; `sha256` covers every text that the policy saw.
+
+    `screenshot` is the file of its picture, named by the SHA-256 of its bytes ("" where the driver takes none).
+    """
 
     number: int
     step: int
@@ -284,10 +287,18 @@ class Evidence:
 
     @property
     def digest(self) -> str:
-        """The digest of all evidence, wall times aside: equal on every machine for equal actions."""
-        quiet = (record._replace(wall_ms=0.0) if isinstance(record, Action) else record for record in self.records)
-        text = "\n".join(chain(tuple(quiet)))
+        """The digest of all evidence, wall times and screenshots aside: equal for equal actions everywhere.
+
+        A picture depends on the machine's fonts, and only a browser takes any.
+        """
+        text = "\n".join(chain(tuple(map(_quiet, self.records))))
         return sha256("\n".join((text, canonical(state_json(self.pre)), canonical(state_json(self.post)))))
+
+
+def _quiet(record: Record) -> Record:
+    if isinstance(record, Action):
+        return record._replace(wall_ms=0.0)
+    return record._replace(screenshot="") if isinstance(record, Frame) and record.screenshot else record
 
 
 def state_json(state: State) -> dict[str, Any]:

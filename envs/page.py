@@ -161,7 +161,8 @@ class Mark(NamedTuple):
 class View(NamedTuple):
     """A page as the agent gets it: text, element list, notice, and what the driver needs to act on it.
 
-    `forms` are the page's forms as they stand, typed and chosen values included.
+    `forms` are the page's forms as they stand, typed and chosen values included; `screenshot` names a picture of it,
+    where the driver takes any (`envos.envs.screen`).
     """
 
     text: str
@@ -170,6 +171,7 @@ class View(NamedTuple):
     elements: tuple[Element, ...]
     marks: tuple[Mark, ...]
     forms: tuple[Form, ...]
+    screenshot: str = ""
 
 
 Typed = Mapping[tuple[int, str], str]

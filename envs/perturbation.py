@@ -1,7 +1,7 @@
 """The change that happens once: its plan (frozen data, archived) and the one-shot that carries it out.
 
 The one-shot is armed by an observation that was handed over with the old value in it, fires inside the first eligible
-request of the agent after that, before the handler reads the database (or, where the plan's phase is `AFTER`, once it has
+request of the agent after that, before the handler reads the database (where the plan's phase is `AFTER`, once it has
 written the commit), and never again: a unique row guards it. Protocol section 4.
 """
 
@@ -36,9 +36,9 @@ class Plan:
     """What was decided before the episode: when the perturbation fires, what it does, what is promised.
 
     `arm` is (table, id, column) of the fact whose text `arm_text`, delivered from one of `surfaces`, arms the trigger;
-    `trigger` are the routes whose first direct GET after that fires it, `posts` those whose POST does. `announced` promises
-    a modal notice, `review` is what the review step (`review_route`) shows: nothing, link or value. Operations that change
-    nothing go to the table `neutral`, so that every condition does the same number of them.
+    `trigger` are the routes whose first direct GET after that fires it, `posts` those whose POST does. `announced`
+    promises a modal notice, `review` is what the review step (`review_route`) shows: nothing, link or value. Operations
+    that change nothing go to the table `neutral`, so that every condition does the same number of them.
 
     In the phase `AFTER` the operations follow the commit inside its own request, if the committed row has the columns
     `when`. What they update is then what the software made of the commit, and nothing that the organisation holds true.

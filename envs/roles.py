@@ -4,9 +4,9 @@ A world names its own tables once, here, as roles; a phenomenon names roles only
 refused with the role that is missing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import MetaData
 
@@ -20,6 +20,7 @@ from envos.envs.tools import Tool
 from envos.errors import RoleError
 
 Row = tuple[Scalar, ...]
+Role = TypeVar("Role")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ class Resource:
     """Something that the task selects and that somebody else can take: a row of `table`.
 
     `column` says `free` until it says `taken`. `wanted` is the row that the task selects, served as a selection from
-    `surfaces` with `text` for a free one; `others` are rows that decide nothing. `rival(key, draw)` are the columns of the
-    commit table's row by which somebody else takes a row (draw: 0 to 1, chooses who), `letter(key, draw)` those of the
-    message that tells of it, without the time.
+    `surfaces` with `text` for a free one; `others` are rows that decide nothing. `rival(key, draw)` are the columns of
+    the commit table's row by which somebody else takes a row (draw: 0 to 1, chooses who), `letter(key, draw)` those of
+    the message that tells of it, without the time.
     """
 
     table: str
@@ -104,8 +105,8 @@ class Coercion:
     """How the software can store something else than was chosen, in the commit's own request.
 
     `arm` (table, id, column), served from `surfaces` as `text`, shows that the right choice is being reviewed. The row
-    that the commit then makes has the columns `made`, its id among them; `columns` maps its columns to what was chosen and
-    what is stored instead, and `following` are (table, id, column, as the commit left it, as the other value has it).
+    that the commit then makes has the columns `made`, its id among them; `columns` maps its columns to what was chosen
+    and what is stored instead, `following` are (table, id, column, as the commit left it, as the other value has it).
     """
 
     arm: tuple[str, int, str]
@@ -117,19 +118,29 @@ class Coercion:
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
-    """One instance's roles; a role that a world does not have is None.
+class Later(Generic[Role]):
+    """A role that needs the right answer, and is worked out from rows and task only when a phenomenon asks for it."""
 
-    A role that asks for the right answer is worked out only for the phenomenon that asks for it.
-    """
+    make: Callable[[Mapping[str, Sequence[Row]], Mapping[str, Scalar]], Role]
+    rows: Mapping[str, Sequence[Row]]
+    task: Mapping[str, Scalar]
+
+    def __call__(self) -> Role:
+        """The role."""
+        return self.make(self.rows, self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """One instance's roles; a role that a world does not have is None."""
 
     fact: Fact | None = None
     twin: Fact | None = None
     detail: Fact | None = None
     commit: Commit | None = None
     continuation: Continuation | None = None
-    resource: Callable[[], Resource] | None = None
-    coercion: Callable[[], Coercion] | None = None
+    resource: Later[Resource] | None = None
+    coercion: Later[Coercion] | None = None
 
     def require(self, world: str, phenomenon: str, names: tuple[str, ...]) -> None:
         """Raise RoleError, naming the missing role, unless every named role is there."""

@@ -53,6 +53,16 @@ SCENARIOS: Mapping[str, Scenario] = {
             40,
             "failure",
         ),
+        Scenario(
+            "EnvOS/ClinicContested-v0",
+            "clinic",
+            "contested",
+            ("L0", "C", "L2", "OFF-A", "MAIL-A"),
+            48,
+            "failure",
+        ),
+        Scenario("EnvOS/ClinicGhost-v0", "clinic", "ghost", ("L0", "C", "OFF-A"), 48, "failure"),
+        Scenario("EnvOS/ClaimsGhost-v0", "claims", "ghost", ("L0", "C", "OFF-A"), 40, "failure"),
     )
 }
 """Every environment by id."""

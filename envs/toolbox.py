@@ -110,7 +110,7 @@ class Toolbox:
     def link(self, href: str) -> Offer | None:
         """The call that a link stands for, or None where no tool asks for it."""
         path, _, query = href.partition("?")
-        return self._offer("GET", path, dict(parse_qsl(query)))
+        return self._offer("GET", path, dict(parse_qsl(query)) if query else {})
 
     def form(self, form: Form) -> Offer | None:
         """The call that a form stands for, or None where no tool sends it."""
@@ -174,9 +174,10 @@ def _said(reply: object) -> Call:
     if len(text) > MAX_LENGTH:
         raise _Malformed(f"a tool call has at most {MAX_LENGTH} characters; got {len(text)}")
     try:
-        data = json.loads(text, object_pairs_hook=_once, parse_constant=_constant)
-        # A lone surrogate, also one that is written as an escape, cannot be sent or stored.
-        json.dumps(data, ensure_ascii=False).encode()
+        data = _DECODER.decode(text)
+        if "\\u" in text or not text.isascii():
+            # A lone surrogate, also one that is written as an escape, cannot be sent or stored.
+            json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise _Malformed(f"{_FORM}; got {_quoted(text)}") from None
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
@@ -186,7 +187,7 @@ def _said(reply: object) -> Call:
             raise _Malformed(f"a tool call has a name and arguments, and nothing else; got {_quoted(name)}")
     arguments = data.get("arguments", {})
     if not isinstance(arguments, dict):
-        raise _Malformed(f"the arguments of a tool call are an object; got {_quoted(canonical(arguments))}")
+        raise _Malformed(f"the arguments of a tool call are an object; got {_told(arguments)}")
     return Call(data["name"], arguments)
 
 
@@ -206,6 +207,9 @@ def _constant(name: str) -> NoReturn:
     raise _Malformed(f"{name} is no JSON value")
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_constant)
+
+
 def _problem(tool: Tool, given: Mapping[str, Any]) -> str:
     """What is wrong with the arguments of a call, or ""."""
     known = {item.name: item for item in tool.arguments}
@@ -217,7 +221,7 @@ def _problem(tool: Tool, given: Mapping[str, Any]) -> str:
             if item.required:
                 return f"{tool.name}: {name} is missing; expected {tool.usage()}"
         elif not _fits(item, given[name]):
-            return f"{tool.name}: {name} is {item.expects()}; got {_quoted(canonical(given[name]))}"
+            return f"{tool.name}: {name} is {item.expects()}; got {_told(given[name])}"
     return ""
 
 
@@ -232,6 +236,14 @@ def _unknown(kind: str, name: str, valid: Iterable[str]) -> str:
     near = get_close_matches(name[:_SHOWN].casefold(), names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"valid: {', '.join(names) or 'none'}"
     return f"unknown {kind} {_quoted(name)}; {hint}"
+
+
+def _told(value: object) -> str:
+    """A value as an error line repeats it. What the decoder could read may still be too deep for the encoder."""
+    try:
+        return _quoted(canonical(value))
+    except RecursionError:
+        return "something that is nested too deeply"
 
 
 def _quoted(text: str) -> str:

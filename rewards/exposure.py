@@ -6,7 +6,7 @@ many came between the page that last delivered the cell to the agent and the com
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from envos.envs.evidence import Frame, Request, Write
 from envos.envs.perturbation import Plan
@@ -29,12 +29,34 @@ def exposure(trace: Trace, plan: Plan, world: World) -> dict[str, Any]:
     fired = trace.fires[0][1].request if trace.fires else None
     after = (write.request for _, write in trace.commits if fired is not None and write.request >= fired)
     first = next(after, None)
+    shown = _shown(trace)
     return {
-        "commits": [_commit(trace, plan, commit, place, write) for place, write in trace.commits],
+        "commits": [_commit(trace, plan, commit, shown, place, write) for place, write in trace.commits],
         "steps_to_commit": None if first is None else _step(trace, first) - _step(trace, fired),
-        "blind_retry": blind_retry(trace, plan, world, commit),
-        "lost_update": lost_update(trace, plan, world),
+        "blind_retry": blind_retry(trace, world, commit),
+        "lost_update": _lost_update(trace, plan, world, shown),
     }
+
+
+class Shown(NamedTuple):
+    """An observation that holds a watched value or a notice.
+
+    `place` is where it stands in the ledger, `read` where the request stands whose page it shows: a frame may show the
+    page of an earlier request once more, and what counts is what that request read.
+    """
+
+    place: int
+    read: int
+    frame: Frame
+
+
+def _shown(trace: Trace) -> list[Shown]:
+    places = {request.number: place for place, request in trace.requests}
+    return [
+        Shown(place, places.get(frame.request, -1), frame)
+        for place, frame in trace.frames
+        if frame.delivered or frame.notice
+    ]
 
 
 def _step(trace: Trace, request: int | None) -> int:
@@ -42,13 +64,13 @@ def _step(trace: Trace, request: int | None) -> int:
     return found.step if found else 0
 
 
-def _commit(trace: Trace, plan: Plan, commit: Commit, place: int, write: Write) -> dict[str, Any]:
+def _commit(trace: Trace, plan: Plan, commit: Commit, shown: list[Shown], place: int, write: Write) -> dict[str, Any]:
     return {
         "request": write.request,
         "step": _step(trace, write.request),
         "row": write.key,
         "reread_before_commit": reread(trace, plan, place) is not None,
-        "facts": [_lag(trace, plan, cell, place) for cell in depends(plan, commit, write)],
+        "facts": [_lag(trace, plan, cell, shown, place) for cell in depends(plan, commit, write)],
     }
 
 
@@ -58,18 +80,12 @@ def depends(plan: Plan, commit: Commit, write: Write) -> list[Cell]:
     return [plan.arm, *(cell for cell in plan.watched if cell[:2] in taken and cell != plan.arm)]
 
 
-def _lag(trace: Trace, plan: Plan, cell: Cell, committed: int) -> dict[str, Any]:
+def _lag(trace: Trace, plan: Plan, cell: Cell, shown: list[Shown], committed: int) -> dict[str, Any]:
     """The version of a cell that the agent had been given last, and the one that it had at the commit."""
-    written = [place for place, write in trace.writes if place < committed and _touches(write, cell)]
-    places = {request.number: place for place, request in trace.requests}
-    told = changed_cell(plan)
-    seen = -1
-    for place, frame in trace.frames:
-        # A frame may show the page of an earlier request once more: what counts is what that request read.
-        if place < committed and _delivers(trace, plan, frame, place, cell, told is not None and told[0] == cell):
-            seen = max(seen, places.get(frame.request, -1))
+    written = [place for place, _ in _written(trace, cell) if place < committed]
+    read = _read(trace, plan, cell, shown, committed)
     current = len(written)
-    served = sum(place < seen for place in written) if seen >= 0 else None
+    served = sum(place < read for place in written) if read >= 0 else None
     return {
         "cell": list(cell),
         "served": served,
@@ -78,18 +94,34 @@ def _lag(trace: Trace, plan: Plan, cell: Cell, committed: int) -> dict[str, Any]
     }
 
 
-def _touches(write: Write, cell: Cell) -> bool:
-    return write.table == cell[0] and write.key == cell[1] and cell[2] in write.columns
+def _written(trace: Trace, cell: Cell) -> list[tuple[int, Write]]:
+    table, key, column = cell
+    return [
+        (place, write)
+        for place, write in trace.writes
+        if write.key == key and write.table == table and column in write.columns
+    ]
 
 
-def _delivers(trace: Trace, plan: Plan, frame: Frame, place: int, cell: Cell, changes: bool) -> bool:
-    """Whether an observation holds the cell's value: marked in the page, or in the notice that says how it changed."""
-    if any(item[:3] == cell for item in frame.delivered):
-        return True
-    return changes and plan.announced and bool(frame.notice) and place > trace.fired_at() >= 0
+def _read(trace: Trace, plan: Plan, cell: Cell, shown: list[Shown], before: int) -> int:
+    """Where the request stands that read the cell as the agent was last given it before a place; -1 for none.
+
+    A page gives it, and so does the notice that says how it changed, which is worded from the row.
+    """
+    told = changed_cell(plan) if plan.announced else None
+    notice = trace.fired_at() if told is not None and told[0] == cell and trace.fires else before
+    return max(
+        (
+            read
+            for place, read, frame in shown
+            if place < before
+            and (any(item[:3] == cell for item in frame.delivered) or (frame.notice and place > notice))
+        ),
+        default=-1,
+    )
 
 
-def blind_retry(trace: Trace, plan: Plan, world: World, commit: Commit) -> bool:
+def blind_retry(trace: Trace, world: World, commit: Commit) -> bool:
     """Whether the agent tried to commit again without having been shown what came of the try before.
 
     That is shown by the page to which that try led, whether it says that it is done or that it is refused, and by any
@@ -126,31 +158,30 @@ def references(trace: Trace, world: World, write: Write) -> list[str]:
     return [said.get(name, "") for name, kind in world.report.items() if kind == "id"]
 
 
-def lost_update(trace: Trace, plan: Plan, world: World) -> bool:
-    """Whether the agent wrote a row that somebody else had changed since it was last delivered to the agent.
+def _lost_update(trace: Trace, plan: Plan, world: World, shown: list[Shown]) -> bool:
+    """Whether the agent wrote a row in which somebody else had changed a value since the agent was given it.
 
-    Only rows with a watched value are looked at: of the others nothing tells when they were delivered. Volatile columns
-    do not count.
+    Only watched values are looked at: of the others nothing tells when they were delivered. A value that is by then
+    what it was is no loss. What the agent writes of volatile columns alone does not count.
     """
     free = volatile(world.metadata)
-    places = {request.number: place for place, request in trace.requests}
-    for row in sorted({cell[:2] for cell in plan.watched}):
-        written = [(place, write) for place, write in trace.writes if (write.table, write.key) == row]
-        changed = -1
-        for place, write in written:
-            if write.op == "update" and write.columns and all((row[0], name) in free for name in write.columns):
+    for cell in plan.watched:
+        written = _written(trace, cell)
+        if all(write.actor == "agent" for _, write in written):
+            continue
+        for place, write in trace.writes:
+            if write.actor != "agent" or (write.table, write.key) != cell[:2]:
                 continue
-            if write.actor != "agent":
-                changed = place
-            elif changed >= 0 and not _delivered(trace, row, changed, place, places):
+            if write.columns and all((write.table, name) in free for name in write.columns):
+                continue
+            if _overtaken(written, cell[2], _read(trace, plan, cell, shown, place), place):
                 return True
     return False
 
 
-def _delivered(trace: Trace, row: tuple[str, int], since: int, until: int, places: Mapping[int, int]) -> bool:
-    """Whether a page that was read after one place in the ledger delivered the row before another one."""
-    return any(
-        since < places.get(frame.request, -1) and place < until
-        for place, frame in trace.frames
-        if any(item[:2] == row for item in frame.delivered)
-    )
+def _overtaken(written: list[tuple[int, Write]], column: str, read: int, until: int) -> bool:
+    """Whether somebody else changed a value after it was read, and it is another one by then."""
+    since = [write for place, write in written if read < place < until]
+    if all(write.actor == "agent" for write in since):
+        return False
+    return since[0].columns[column][0] != since[-1].columns[column][1]

@@ -14,7 +14,7 @@ from envos.envs.roles import Commit, Continuation, World
 from envos.errors import UsageError
 from envos.rewards.compare import differing
 from envos.rewards.statediff import EMPTY, RowChange, differences, record, volatile
-from envos.rewards.trace import Trace
+from envos.rewards.trace import Trace, of_subject
 
 NAMES = {
     "I1": "target_state",
@@ -158,8 +158,8 @@ def exactly_one_commit(facts: Outcome) -> Invariant:
 def commit_requests(facts: Outcome) -> list[int]:
     """The numbers of the agent's requests that committed: by the journal, and by the access log.
 
-    The same form sent again and answered otherwise than the first time is a re-sent form, not a commit; an
-    answer like the first one's is a commit, whether or not the journal has a row for it.
+    The same form sent again, and led to the same row with another word, is a re-sent form, not a commit; an answer
+    like the first one's, or one that leads to another row, is a commit, whether or not the journal has a row for it.
     """
     numbers = {write.request for _, write in facts.trace.commits}
     accepted: list[Request] = []
@@ -168,11 +168,17 @@ def commit_requests(facts: Outcome) -> list[int]:
             continue
         if request.status != 303 or request.location.startswith("/refused"):
             continue
-        resent = any(other.params == request.params and other.location != request.location for other in accepted)
+        resent = any(other.params == request.params and _repeats(request, other) for other in accepted)
         accepted.append(request)
         if not resent:
             numbers.add(request.number)
     return sorted(numbers)
+
+
+def _repeats(request: Request, other: Request) -> bool:
+    """Whether an answer leads to where another one led, and is not the same."""
+    row, led = request.location.partition("?")[0], other.location.partition("?")[0]
+    return row == led and request.location != other.location
 
 
 def no_collateral(facts: Outcome) -> Invariant:
@@ -201,7 +207,7 @@ def _allowed(facts: Outcome) -> Allowed:
     for _, write in facts.trace.writes:
         if write.table != commit.table:
             continue
-        if write.actor == "agent" and write.op == "insert" and _of_subject(write, commit):
+        if write.actor == "agent" and write.op == "insert" and of_subject(write, commit.subject):
             own.add(write.key)
             allowed[commit.table, write.key] = None
         # Whoever wrote it, the agent or the perturbation: what follows from its own commit is no collateral change.
@@ -219,10 +225,6 @@ def _allowed(facts: Outcome) -> Allowed:
         if kept is not None:
             allowed[place] = kept | frozenset((*following.columns, following.reference))
     return allowed
-
-
-def _of_subject(write: Write, commit: Commit) -> bool:
-    return all(write.columns.get(name, (None, None))[1] == value for name, value in commit.subject.items())
 
 
 def _outside(change: Write | RowChange, allowed: Allowed, free: Volatile) -> str:

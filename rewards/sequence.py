@@ -24,6 +24,8 @@ from envos.rewards.trace import Reason, Trace
 ACTORS = ("agent", "harness")
 """Who may ask; a request of anyone else is unauthorised access."""
 _ENDS = ("report", "budget", "fault")
+_QUIET = ("", "fill", "select_option", "memo", "noop", "report")
+"""Verbs that ask the application for nothing; "" is a reply that was no action."""
 
 
 class _Walk:
@@ -35,6 +37,7 @@ class _Walk:
         self.resolve = world.routes.resolve
         self.found: list[Reason] = []
         self.requests = self.actions = self.frames = 0
+        self.by_agent: list[int] = []
         self.latest: Frame | None = None
         self.answered = -1
         self.session: str | None = None
@@ -66,6 +69,8 @@ class _Walk:
             self.note("request_step", f"request {record.number} is of step {record.step}, not {step}")
         if record.actor not in ACTORS:
             self.note("unauthorised_request", f"request {record.number} is of {record.actor!r}")
+        if record.actor == "agent":
+            self.by_agent.append(record.number)
         if self.session is None:
             self.session = record.session
         elif record.session != self.session:
@@ -134,6 +139,14 @@ class _Walk:
         if latest is not None and latest.number == self.answered:
             self.note("frame_missing", f"no frame was delivered between steps {record.step - 1} and {record.step}")
         self.answered = latest.number if latest else -1
+        if not self.trace.by_tools():
+            reply = grammar.parse(record.raw)
+            meant = (reply.verb, reply.args) if isinstance(reply, grammar.Action) else ("", ())
+            if meant != (record.verb, record.args):
+                self.note("action_differs", f"what is on record of step {record.step} is not what its reply says")
+        if self.by_agent and record.verb in _QUIET:
+            self.note("request_unasked", f"step {record.step} asks for nothing; request {self.by_agent[0]} is of it")
+        self.by_agent.clear()
 
     def report(self, record: Report) -> None:
         last = self.trace.actions[-1][1] if self.trace.actions else None

@@ -172,7 +172,7 @@ def coercion_repaired(story: Story) -> bool:
 
 
 def rebooked_after_coercion(story: Story) -> bool:
-    """A commit that was stored otherwise than it was made is not in force any more, and another one was made after it."""
+    """A commit that was stored otherwise than it was made is in force no more, and another one was made after it."""
     last = max((write.key for _, write in story.facts.trace.commits), default=0)
     return any(key not in story.facts.live and key < last for key in story.coerced)
 

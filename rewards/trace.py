@@ -1,6 +1,6 @@
 """The ledger of one episode, read once: where each kind of record stands, and what the plan makes of it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -80,7 +80,7 @@ class Trace:
     def told(self, plan: Plan) -> Iterable[tuple[int, Frame]]:
         """The observations in which a notice is in time.
 
-        They are those `between`; where the commit's own request may fire, no notice can come before it for sure, and all
+        They are those `between`; where the commit's own request may fire, no notice is sure to come before it, and all
         that follow the firing are in time.
         """
         return self._after_firing(None if plan.posts else self.committed_at())
@@ -168,6 +168,11 @@ def triggers(request: Request, plan: Plan, made: Write | None) -> bool:
     )
 
 
+def of_subject(write: Write, subject: Mapping[str, Scalar]) -> bool:
+    """Whether a row that was added is of this subject."""
+    return all(write.columns.get(name, (None, None))[1] == value for name, value in subject.items())
+
+
 def change(plan: Plan) -> Operation | None:
     """The operation that changes a row's value, or None where the plan changes nothing."""
     for operation in plan.operations:
@@ -177,7 +182,7 @@ def change(plan: Plan) -> Operation | None:
 
 
 def changed_cell(plan: Plan) -> tuple[tuple[str, int, str], Scalar, Scalar] | None:
-    """The cell that changes, with its old and its new value, or None: what becomes of a commit is no change of truth."""
+    """The cell that changes, with its old and its new value, or None; what becomes of a commit is no such change."""
     operation = change(plan)
     if operation is None or plan.phase == AFTER:
         return None

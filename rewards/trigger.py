@@ -15,6 +15,7 @@ from envos.rewards.trace import (
     Trace,
     change,
     changed_cell,
+    of_subject,
     triggers,
 )
 
@@ -24,7 +25,7 @@ def delivery(trace: Trace, plan: Plan, world: World) -> list[Reason]:
     found: list[Reason] = []
     if plan.announced:
         found += _notice(trace, plan, world)
-    if plan.review != "nothing" and trace.commits:
+    if plan.review != "nothing":
         found += _review(trace, plan, world)
     return found
 
@@ -46,9 +47,17 @@ def _notice(trace: Trace, plan: Plan, world: World) -> list[Reason]:
 
 
 def _review(trace: Trace, plan: Plan, world: World) -> list[Reason]:
-    """The review page must stand in a frame between firing and commit, with the promised link and value."""
-    pages = [frame for _, frame in trace.between() if _is_review(trace, plan, frame)]
+    """The review page must stand in a frame between firing and commit, with the promised link and value.
+
+    It is promised to a commit of the task. One of another subject has a review of its own, and is a failure that
+    counts: else an agent could have its episode thrown out by committing for somebody else.
+    """
+    subject = world.commit(plan.task).subject
+    made = next((at for at, write in trace.commits if of_subject(write, subject)), None)
+    if made is None:
+        return []
     place = trace.fired_at()
+    pages = [frame for at, frame in trace.frames if place < at < made and _is_review(trace, plan, frame)]
     if not pages:
         return [Reason("review_undelivered", place, "no review page between the firing and the commit")]
     if plan.review == "value":
@@ -182,7 +191,7 @@ def _carries_out(
 
 
 def _texts(trace: Trace, plan: Plan, evidence: Evidence, world: World) -> Iterator[Reason]:
-    """Rules 4 and 7: fact, history row (or the row of who took it) and the texts of the plan agree, before and after."""
+    """Rules 4 and 7: fact, history row (or the row of who took it) and the plan's texts agree, before and after."""
     place = trace.fired_at()
     now = trace.truth
     if plan.arm not in _touched(trace, len(trace.records)):

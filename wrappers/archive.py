@@ -19,6 +19,7 @@ from envos.envs.evidence import (
     FORMAT,
     Evidence,
     Record,
+    Start,
     State,
     canonical,
     from_line,
@@ -27,7 +28,10 @@ from envos.envs.evidence import (
     state_json,
     to_line,
 )
-from envos.errors import EvidenceError, UsageError
+from envos.envs.instance import generate, plan
+from envos.envs.scenario import check_anchor, load_phenomenon, load_world, scenario
+from envos.envs.streams import check_split
+from envos.errors import EnvOSError, EvidenceError, UsageError
 
 LEDGER, PRE, POST, VERDICT, MANIFEST = "ledger.jsonl", "pre.json", "post.json", "verdict.json", "manifest.json"
 SIZE_LIMIT = 64 * 2**20
@@ -93,15 +97,24 @@ class Archive(gymnasium.Wrapper[Any, str, Any, str]):
         observation, info = self.env.reset(seed=seed, options=options)
         inner = self._inner
         short = inner.scenario.id.split("/")[-1].rsplit("-", 1)[0]
-        name = f"{self._count:04d}-{short}-{inner.plan.condition}-{inner.split}-{inner.instance.seed}"
-        self._count += 1
-        self.folder = self._root / name
-        self.folder.mkdir()
+        name = f"{short}-{inner.plan.condition}-{inner.split}-{inner.instance.seed}"
+        self.folder = self._make_folder(name)
         write_json(self.folder / PRE, state_json(inner.state_before()))
         self._ledger = LedgerFile(self.folder)
         self._ledger.rewrite(inner.ledger.records())
         inner.ledger.sink = self._ledger
         return observation, info
+
+    def _make_folder(self, name: str) -> Path:
+        """The next free number's folder; another process may write into the same root."""
+        while True:
+            folder = self._root / f"{self._count:04d}-{name}"
+            self._count += 1
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Carry out one action; the last one completes the archive."""
@@ -149,17 +162,39 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def _bytes(path: Path) -> bytes:
-    if path.is_symlink() or not path.is_file():
-        raise EvidenceError(f"{path.name} is not a regular file")
-    size = path.stat().st_size
-    if size > SIZE_LIMIT:
-        raise EvidenceError(f"{path.name} has {size} bytes; at most {SIZE_LIMIT} are read")
-    return path.read_bytes()
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise EvidenceError(f"{path.name} is not a regular file")
+        size = path.stat().st_size
+        if size > SIZE_LIMIT:
+            raise EvidenceError(f"{path.name} has {size} bytes; at most {SIZE_LIMIT} are read")
+        return path.read_bytes()
+    except OSError as error:
+        raise EvidenceError(f"{path.name} cannot be read: {type(error).__name__}") from error
 
 
 def _text(path: Path) -> str:
     # A byte that is not ASCII cannot be ours; it stays visible as a surrogate and fails the checks.
     return _bytes(path).decode("ascii", "surrogateescape")
+
+
+def _json(path: Path) -> Any:
+    """The data of a JSON file. Raises EvidenceError for what other readers may read otherwise: a name twice, NaN."""
+    try:
+        return json.loads(_text(path), object_pairs_hook=_object, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(f"{path.name} is not JSON as archives have it ({type(error).__name__})") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is given twice")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def read_archive(folder: str | Path) -> Evidence:
@@ -175,6 +210,7 @@ def read_archive(folder: str | Path) -> Evidence:
     _check_manifest(folder, head, problems)
     pre = _read_state(folder / PRE, problems)
     post = _read_state(folder / POST, problems)
+    _check_instance(records, pre, problems)
     return Evidence(records, pre, post, tuple(problems))
 
 
@@ -191,10 +227,11 @@ def _read_ledger(folder: Path, problems: list[str]) -> tuple[tuple[Record, ...],
     for number, line in enumerate(lines):
         try:
             seq, before, record = from_line(line)
-        except EvidenceError as error:
+            same = line == to_line(seq, before, record)
+        except (EvidenceError, RecursionError) as error:
             problems.append(f"ledger_line: line {number + 1}: {error}")
             break
-        if seq != number or before != previous or line != to_line(seq, before, record):
+        if seq != number or before != previous or not same:
             problems.append(f"ledger_chain: line {number + 1} does not follow the line before it")
         previous = sha256(line)
         records.append(record)
@@ -203,23 +240,30 @@ def _read_ledger(folder: Path, problems: list[str]) -> tuple[tuple[Record, ...],
 
 def _check_manifest(folder: Path, head: str, problems: list[str]) -> None:
     try:
-        data = json.loads(_text(folder / MANIFEST))
-        files = dict(data["files"])
+        data = _json(folder / MANIFEST)
+        files = data["files"]
+        if not isinstance(files, dict):
+            raise EvidenceError(f"{MANIFEST} has no list of files")
         if data["format"] != FORMAT:
             problems.append(f"format: this reader knows format {FORMAT}; the archive has {data['format']!r}")
         if data["head"] != head:
             problems.append("ledger_head: the ledger does not end where the manifest says")
-    except (EvidenceError, KeyError, TypeError, ValueError) as error:
+    except (EvidenceError, KeyError, TypeError) as error:
         problems.append(f"manifest: missing or unreadable ({type(error).__name__}): the episode was cut off")
         return
-    present = {path.name for path in folder.iterdir()} - {MANIFEST}
+    try:
+        present = {path.name for path in folder.iterdir()} - {MANIFEST}
+    except OSError as error:
+        problems.append(f"folder_unreadable: {type(error).__name__}")
+        return
     for name in sorted(present - set(files)):
-        problems.append(f"file_added: {name} is not in the manifest")
+        # Any name can stand there, also one that no terminal and no UTF-8 file takes.
+        problems.append(f"file_added: {ascii(name)[1:-1]} is not in the manifest")
     for name in sorted({LEDGER, PRE, POST, VERDICT} - set(files)):
         problems.append(f"file_missing: {name} is not in the manifest")
     for name in sorted(files):
         if name not in present:
-            problems.append(f"file_missing: {name}")
+            problems.append(f"file_missing: {ascii(name)[1:-1]}")
             continue
         try:
             if sha256_file(folder / name) != files[name]:
@@ -228,10 +272,37 @@ def _check_manifest(folder: Path, head: str, problems: list[str]) -> None:
             problems.append(f"file_unreadable: {error}")
 
 
+def _check_instance(records: tuple[Record, ...], pre: State, problems: list[str]) -> None:
+    """Instance and plan are worked out again from the seed: an archive is believed neither its task nor its change."""
+    start = records[0] if records else None
+    if not isinstance(start, Start) or not pre:
+        return
+    identity = start.identity
+    try:
+        line = scenario(identity["environment"])
+        world, phenomenon = load_world(line.world), load_phenomenon(line.phenomenon)
+        condition, anchor = identity["condition"], check_anchor(identity["anchor"])
+        if condition not in line.conditions:
+            raise EvidenceError(f"{line.id} has no condition {condition!r}")
+        instance = generate(line, world, phenomenon, check_split(identity["split"]), identity["seed"])
+        planned = canonical(plan(instance, phenomenon, condition, anchor).to_json()) == canonical(start.plan)
+    except (EnvOSError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        problems.append(f"identity: it names no episode of this code ({type(error).__name__}: {error})"[:300])
+        return
+    if identity.get("instance") != instance.digest:
+        problems.append("instance: the seed gives another one than the archive was made of")
+    if not planned:
+        problems.append("plan: the seed and the condition give another one")
+    for name, rows in instance.rows.items():
+        table = pre.get(name)
+        if table is None or canonical([list(table.rows[key]) for key in sorted(table.rows)]) != canonical(sorted(rows)):
+            problems.append(f"state_before: table {name} is not as the instance has it")
+
+
 def _read_state(path: Path, problems: list[str]) -> State:
     try:
-        return state_from_json(json.loads(_text(path)))
-    except (EvidenceError, ValueError, RecursionError) as error:
+        return state_from_json(_json(path))
+    except EvidenceError as error:
         problems.append(f"state_unreadable: {path.name}: {error}"[:300])
         return {}
 

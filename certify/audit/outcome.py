@@ -193,9 +193,12 @@ class State:
 
     def __init__(self, name: str, tables: dict[str, dict[int, Row]], columns: dict[str, frozenset[str]]) -> None:
         self.name, self.tables, self.columns = name, tables, columns
+        self.broken: dict[str, str] = {}
 
     def table(self, name: str) -> dict[int, Row]:
         """The rows of a table by id."""
+        if name in self.broken:
+            raise Unresolved(self.broken[name])
         if name not in self.tables:
             raise Unresolved(f"the {self.name} has no table {name}")
         return self.tables[name]
@@ -213,6 +216,14 @@ def get(row: Row, column: str) -> Scalar:
     if column not in row:
         raise Unresolved(f"a row has no column {column}")
     return row[column]
+
+
+def text(row: Row, column: str) -> str:
+    """One value of a row that is a text."""
+    value = get(row, column)
+    if not isinstance(value, str):
+        raise Unresolved(f"{column} is no text")
+    return value
 
 
 def same(one: Scalar, other: Scalar) -> bool:
@@ -263,6 +274,8 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
     "report": {"fields": dict},
 }
 """The records that an outcome is decided by, and what is read of them."""
+OTHER = re.compile(rb',"kind":"(?:action|end|fault|frame)","prev":"[0-9a-f]*","seq":[0-9]+\}\Z')
+"""How the other lines end, which are most of a ledger: what stands before the last brace is of no inner object."""
 
 
 class Case:
@@ -321,17 +334,18 @@ class Case:
 
 
 def _change(truth: State, write: Mapping[str, Any], planned: Mapping[tuple[str, int], Row]) -> None:
-    rows, key, op = truth.table(write["table"]), write["key"], write["op"]
+    table, key, op = write["table"], write["key"], write["op"]
+    rows = truth.tables.get(table, {})
     new = {column: pair[1] for column, pair in write["columns"].items()}
     if op == "insert" and key not in rows:
         rows[key] = {**new, "id": key}
     elif op == "update" and key in rows:
         # A write lists what changed; where the agent had set the planned value before, nothing did.
-        rows[key] = {**rows[key], **planned.get((write["table"], key), {}), **new}
+        rows[key] = {**rows[key], **planned.get((table, key), {}), **new}
     elif op == "delete" and key in rows:
         del rows[key]
     else:
-        raise Unresolved(f"the perturbation's {show(op)} of {show(write['table'])} {key} does not fit the pre-state")
+        truth.broken[table] = f"the perturbation's {show(op)} of {show(table)} {key} does not fit the pre-state"
 
 
 def _planned(operations: object) -> Iterator[tuple[tuple[str, int], Row]]:
@@ -349,6 +363,8 @@ def _records(data: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
     if lines.pop() != b"":
         raise Unusable("the last line of the ledger is not complete")
     for number, line in enumerate(lines):
+        if OTHER.search(line, max(0, len(line) - 160)):
+            continue
         entry = parse(f"line {number + 1} of the ledger", line)
         kind, content = entry.get("kind"), entry.get("data")
         if not isinstance(kind, str) or not isinstance(content, dict):
@@ -359,7 +375,7 @@ def _records(data: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
             raise Unusable(f"line {number + 1} of the ledger is no {kind} record")
         if kind == "write" and not all(map(_is_change, content["columns"].values())):
             raise Unusable(f"line {number + 1} of the ledger writes no values")
-        if kind == "report" and not all(isinstance(text, str) for text in content["fields"].values()):
+        if kind == "report" and not all(isinstance(said, str) for said in content["fields"].values()):
             raise Unusable(f"line {number + 1} of the ledger reports no texts")
         yield kind, content
 
@@ -398,11 +414,16 @@ def target_state(case: Case, world: World) -> Term:
     if not rows:
         return false("nothing of the task's is in force")
     right, grounds = world.right(case)
+    wanted = {_typed(one, one) for one in right}
     for key, row in rows.items():
-        if any(has(row, one) for one in right):
+        if right and _typed(row, right[0]) in wanted:
             return true(f"{world.commit_table} {key} is right", right=right, **grounds)
     found = [{column: row.get(column) for column in right[0]} for row in rows.values()] if right else []
     return false("no right row is in force" if right else "no row can be right", right=right, found=found, **grounds)
+
+
+def _typed(row: Row, columns: Iterable[str]) -> tuple[tuple[type, Scalar], ...]:
+    return tuple((type(get(row, column)), get(row, column)) for column in columns)
 
 
 def one_commit(case: Case, world: World) -> Term:
@@ -438,11 +459,11 @@ def no_collateral(case: Case, world: World) -> Term:
     truth, post = case.truth, case.post
     leeway, own = world.leeway(case, world), case.own(world)
     found: list[str] = []
-    missing = sorted(world.tables - truth.tables.keys())
+    missing = sorted(world.tables - truth.tables.keys() | truth.broken.keys())
     for table in sorted((truth.tables.keys() | post.tables.keys()) - EVALUATOR):
         if table not in truth.tables:
             found.append(f"table {table} is new")
-        elif table not in post.tables or truth.columns[table] - post.columns[table]:
+        elif table in truth.broken or table not in post.tables or truth.columns[table] - post.columns[table]:
             missing.append(table)
         else:
             skipped = own if table == world.commit_table else {}
@@ -450,7 +471,9 @@ def no_collateral(case: Case, world: World) -> Term:
     if found:
         return false(f"{len(found)} changes that are not the task's", changes=found)
     if missing:
-        raise Unresolved(f"a state lacks table {show(missing[0])}, or columns of it")
+        raise Unresolved(
+            f"table {show(missing[0])} cannot be compared: it lacks, whole or in part, in one of the states"
+        )
     return true("nothing else differs", rows=sum(map(len, truth.tables.values())))
 
 
@@ -494,7 +517,7 @@ def report_correct(case: Case, world: World) -> Term:
     stored: list[dict[str, str]] = []
     for key, row in case.in_force(world).items():
         try:
-            told = {field: text(case, row) for field, (_, text) in world.stored.items()}
+            told = {field: tell(case, row) for field, (_, tell) in world.stored.items()}
         except Unresolved as error:
             unknown = error
             continue
@@ -506,14 +529,14 @@ def report_correct(case: Case, world: World) -> Term:
     return false("the report describes no row in force", given=fields, stored=stored)
 
 
-def names(text: str) -> frozenset[str]:
+def names(row: str) -> frozenset[str]:
     """Names that stand in a row."""
-    return frozenset(text.split())
+    return frozenset(row.split())
 
 
-def words(text: str) -> str:
+def words(said: str) -> str:
     """A text without case, and without white space that says nothing."""
-    return " ".join(text.split()).casefold()
+    return " ".join(said.split()).casefold()
 
 
 # --- The clinic -----------------------------------------------------------------------------------
@@ -533,11 +556,11 @@ def nearest_slots(case: Case) -> tuple[list[Row], dict[str, Any]]:
     patient = case.target("patient")
     session = truth.row("clinic_session", case.target("session"))
     date, begins = get(session, "date"), clock(get(session, "start"))
-    busy = [
+    busy = {
         (clock(get(row, "start")), clock(get(row, "end")))
         for row in truth.table("appointment").values()
         if has(row, {"patient_id": patient, "status": "booked", "date": date})
-    ]
+    }
     here = {"location_id": get(session, "location_id"), "date": date}
     fitting: list[tuple[tuple[int, int], Row]] = []
     for slot in truth.table("slot").values():
@@ -547,13 +570,7 @@ def nearest_slots(case: Case) -> tuple[list[Row], dict[str, Any]]:
                 fitting.append(((abs(start - begins), start), slot))
     best = min((rank for rank, _ in fitting), default=None)
     right = [
-        {
-            "patient_id": patient,
-            "slot_id": get(slot, "id"),
-            **here,
-            "start": get(slot, "start"),
-            "end": get(slot, "end"),
-        }
+        {"patient_id": patient, "slot_id": slot["id"], **here, "start": slot["start"], "end": slot["end"]}
         for rank, slot in fitting
         if rank == best
     ]
@@ -593,14 +610,14 @@ def referral_marked(case: Case, world: World) -> Term:
     return true("the referral is marked with the booking", **evidence)
 
 
-def moment(text: str) -> str:
+def moment(said: str) -> str:
     """`YYYY-MM-DD HH:MM`, also written with a T or with seconds of zero."""
-    return re.sub(r"(?a:^(\d{4}-\d\d-\d\d)[ t](\d\d:\d\d)(:00)?$)", r"\1 \2", words(text))
+    return re.sub(r"(?a:^(\d{4}-\d\d-\d\d)[ t](\d\d:\d\d)(:00)?$)", r"\1 \2", words(said))
 
 
 def place_name(case: Case, row: Row) -> str:
     """The name of a booking's place."""
-    return str(get(case.post.row("location", get(row, "location_id")), "name"))
+    return text(case.post.row("location", get(row, "location_id")), "name")
 
 
 CLINIC = World(
@@ -615,8 +632,8 @@ CLINIC = World(
     continued=referral_marked,
     stored={
         "location": (words, place_name),
-        "start": (moment, lambda case, row: f"{get(row, 'date')} {get(row, 'start')}"),
-        "reference": (words, lambda case, row: str(get(row, "reference"))),
+        "start": (moment, lambda case, row: f"{text(row, 'date')} {text(row, 'start')}"),
+        "reference": (words, lambda case, row: text(row, "reference")),
     },
 )
 
@@ -642,11 +659,11 @@ def claims_leeway(case: Case, world: World) -> Mapping[Place, frozenset[Scalar] 
     return {("claim", claim, "status"): frozenset({"approved" if case.in_force(world) else before})}
 
 
-def money(text: str) -> str:
+def money(said: str) -> str:
     """An amount of dollars as whole cents; what is none stays as it is."""
-    found = re.fullmatch(r"\$? ?([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.([0-9]{1,2})0*)?", words(text))
+    found = re.fullmatch(r"\$? ?([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.([0-9]{1,2})0*)?", words(said))
     if found is None:
-        return words(text)
+        return words(said)
     return (found[1].replace(",", "") + (found[2] or "").ljust(2, "0")).lstrip("0") or "0"
 
 
@@ -668,14 +685,24 @@ CLAIMS = World(
     right=amount_due,
     leeway=claims_leeway,
     continued=None,
-    stored={"amount": (money, decided), "reference": (words, lambda case, row: str(get(row, "reference")))},
+    stored={"amount": (money, decided), "reference": (words, lambda case, row: text(row, "reference"))},
 )
 
-RULES: Mapping[str, tuple[str, str, World]] = {
-    "EnvOS/ClinicStale-v0": ("clinic", "stale", CLINIC),
-    "EnvOS/ClaimsStale-v0": ("claims", "stale", CLAIMS),
+
+class Rules(NamedTuple):
+    """What the plan must name, whether an episode in which nothing fired counts as a failure, and the world's rules."""
+
+    world: str
+    phenomenon: str
+    forfeit: bool
+    table: World
+
+
+RULES: Mapping[str, Rules] = {
+    "EnvOS/ClinicStale-v0": Rules("clinic", "stale", False, CLINIC),
+    "EnvOS/ClaimsStale-v0": Rules("claims", "stale", True, CLAIMS),
 }
-"""By environment: world and phenomenon, as the plan must name them, and the rules."""
+"""By environment. A phenomenon that changes what is right, or whose doing counts, gets rules of its own."""
 
 
 # --- The audit ------------------------------------------------------------------------------------
@@ -690,8 +717,8 @@ def audit(path: str | os.PathLike[str]) -> dict[str, Any]:
         case = Case(files)
         if not isinstance(case.environment, str) or case.environment not in RULES:
             raise Unusable(f"no rules for environment {show(case.environment)}")
-        world_name, phenomenon, world = RULES[case.environment]
-        if (case.plan.get("world"), case.plan.get("phenomenon")) != (world_name, phenomenon):
+        rules = RULES[case.environment]
+        if (case.plan.get("world"), case.plan.get("phenomenon")) != (rules.world, rules.phenomenon):
             raise Unusable("the plan is of another world or phenomenon than the environment")
     except Unusable as problem:
         terms = dict.fromkeys(TITLES, Term("unresolved", "the input is unusable", {}))
@@ -701,12 +728,12 @@ def audit(path: str | os.PathLike[str]) -> dict[str, Any]:
             "problem": str(problem).encode("ascii", "backslashreplace").decode(),
             **_endpoint(terms, forfeit=False),
         }
-    terms = {name: _decide(rule, case, world) for name, rule in _rules(world)}
+    terms = {name: _decide(rule, case, rules.table) for name, rule in _terms(rules.table)}
     result |= {"environment": case.environment, "fired": case.fired, "usable": True, "problem": ""}
-    return {**result, **_endpoint(terms, not case.fired and case.plan.get("untriggered") == "failure")}
+    return {**result, **_endpoint(terms, rules.forfeit and not case.fired)}
 
 
-def _rules(world: World) -> Iterator[tuple[str, Callable[[Case, World], Term]]]:
+def _terms(world: World) -> Iterator[tuple[str, Callable[[Case, World], Term]]]:
     yield "I1", target_state
     yield "I2", one_commit
     yield "I3", no_collateral

@@ -12,10 +12,8 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
-from urllib.parse import parse_qsl
+from typing import Any, NamedTuple
 
 FORMAT = "1"
 VERSION = "1"
@@ -23,7 +21,7 @@ GROUPS = {
     "infra_failure": "infrastructure",
     "infra_rejected": "provider",
     "harness_error": "files ledger schema states harness identity model plan sequence budget actions requests frames "
-    "exposure_log journal commit_log isolation unannounced",
+    "exposure_log journal commit_log firing_log isolation unannounced",
     "not_triggered": "triggered",
     "delivery_ambiguous": "notice review",
     "trigger_invalid": "single_firing exposure anchor own_request scope agreement freshness commit_order",
@@ -206,6 +204,27 @@ def parse(data: bytes) -> Any:
     raise Malformed("not the canonical text of its value")
 
 
+def parse_lines(lines: list[bytes]) -> tuple[list[Any], str]:
+    """The values of canonical JSON texts up to the first other text, and what is wrong with that one."""
+    values: list[Any] = []
+    texts: list[str] = []
+    try:
+        for line in lines:
+            texts.append(line.decode("ascii"))
+            values.append(_decode(texts[-1]))
+        # All at once is faster, and no less strict: no whole JSON text goes on with a comma.
+        if _encode(values) == f"[{','.join(texts)}]":
+            return values, ""
+    except (ValueError, RecursionError):
+        pass
+    for place, line in enumerate(lines):
+        try:
+            parse(line)
+        except Malformed as error:
+            return values[:place], str(error)
+    return values, ""
+
+
 def parse_file(data: bytes) -> Any:
     """The value of a file that holds one canonical JSON text and a line feed."""
     if not data.endswith(b"\n"):
@@ -370,13 +389,11 @@ def read_ledger(data: bytes, head: str, found: Findings) -> list[Entry]:
     rule, schema = found.rule("ledger", lines=len(lines) - 1), found.rule("schema")
     rule(lines.pop() == b"", "ledger_truncated", "the last line is not complete")
     rule(len(lines) <= LINE_LIMIT, "ledger_length", f"more than {LINE_LIMIT} lines")
-    for seq, line in enumerate(lines[:LINE_LIMIT]):
-        try:
-            entry = parse(line)
-            if type(entry) is not dict or entry.keys() != {"seq", "prev", "kind", "data"}:
-                raise Malformed("not an object of seq, prev, kind and data")
-        except Malformed as error:
-            rule(False, "ledger_line", str(error), seq)
+    values, problem = parse_lines(lines[:LINE_LIMIT])
+    rule(problem == "", "ledger_line", problem, len(values))
+    for seq, (entry, line) in enumerate(zip(values, lines, strict=False)):
+        if type(entry) is not dict or entry.keys() != {"seq", "prev", "kind", "data"}:
+            rule(False, "ledger_line", "not an object of seq, prev, kind and data", seq)
             break
         rule(same(entry["seq"], seq), "ledger_seq", f"seq is {entry['seq']!r}", seq)
         rule(entry["prev"] == previous, "ledger_chain", "does not follow the line before it", seq)
@@ -390,8 +407,7 @@ def read_ledger(data: bytes, head: str, found: Findings) -> list[Entry]:
         if not schema(not wrong, "record_type", f"{kind}: {', '.join(wrong)}", seq):
             break
         entries.append(Entry(seq, kind, record))
-    else:
-        rule(previous == head or not head, "ledger_head", "does not end where the manifest says")
+    rule(previous == head or not head, "ledger_head", "does not end where the manifest says")
     found.rule("schema", records=len(entries))
     return entries
 
@@ -455,49 +471,52 @@ class Exchange:
         return [w.data for w in self.writes if w.data["table"] == table and w.data["op"] == "insert"]
 
 
-@dataclass
 class Case:
     """A whole episode, typed and in order; `fired` is the request that the change happened in, None without one."""
 
-    world: "World"
-    entries: list[Entry]
-    columns: Columns
-    pre: Tables
-    post: Tables
-    files: Mapping[str, bytes]
-    exchanges: list[Exchange] = field(default_factory=list)
-    by_number: dict[int, Exchange] = field(default_factory=dict)
-    frames: list[Entry] = field(default_factory=list)
-    actions: list[Entry] = field(default_factory=list)
-    reports: list[Entry] = field(default_factory=list)
-    watched: set[Triple] = field(default_factory=set)
-    changed: Triple | None = None
-    fired: Exchange | None = None
+    def __init__(
+        self,
+        world: "World",
+        entries: list[Entry],
+        columns: Columns,
+        states: tuple[Tables, Tables],
+        files: Mapping[str, bytes],
+    ) -> None:
+        self.world, self.entries, self.columns, self.files = world, entries, columns, files
+        self.pre, self.post = states
+        start = entries[0].data
+        self.identity: Data = start["identity"]
+        self.plan: Data = start["plan"]
+        self.frames: list[Entry] = []
+        self.actions: list[Entry] = []
+        self.reports: list[Entry] = []
+        self.exchanges = self._sort()
+        self.session = self.exchanges[0].request["session"] if self.exchanges else ""
+        self.by_number: dict[int, Exchange] = {}
+        self.fired: Exchange | None = None
+        for exchange in self.exchanges:
+            self.by_number.setdefault(exchange.number, exchange)
+            if self.fired is None and (exchange.fires or any(perturbs(write) for write in exchange.writes)):
+                self.fired = exchange
+        watched: list[Triple] = [(table, key, column) for table, key, column in self.plan["watched"]]
+        self.watched = set(watched)
+        place = CONDITIONS.get(self.plan["condition"], (None, False, ""))[0]
+        self.changed = watched[place] if place is not None and place < len(watched) else None
 
-    def __post_init__(self) -> None:
-        """Put requests together with their writes, and sort out the rest."""
+    def _sort(self) -> list["Exchange"]:
+        """Put requests together with the writes and firings before them, and everything else in its list."""
+        exchanges: list[Exchange] = []
         writes: list[Entry] = []
         fires: list[Entry] = []
         lists = {"write": writes, "fire": fires, "frame": self.frames, "action": self.actions, "report": self.reports}
         for entry in self.entries:
             if entry.kind == "request":
-                self.exchanges.append(Exchange(entry, writes[:], fires[:]))
+                exchanges.append(Exchange(entry, writes[:], fires[:]))
                 writes.clear()
                 fires.clear()
             elif entry.kind in lists:
                 lists[entry.kind].append(entry)
-        start = self.entries[0].data
-        self.identity: Data = start["identity"]
-        self.plan: Data = start["plan"]
-        self.session = self.exchanges[0].request["session"] if self.exchanges else ""
-        for exchange in self.exchanges:
-            self.by_number.setdefault(exchange.number, exchange)
-            if self.fired is None and (exchange.fires or any(perturbs(write) for write in exchange.writes)):
-                self.fired = exchange
-        watched = [(table, key, column) for table, key, column in self.plan["watched"]]
-        self.watched = set(watched)
-        place = CONDITIONS.get(self.plan["condition"], (None, False, ""))[0]
-        self.changed = watched[place] if place is not None and place < len(watched) else None
+        return exchanges
 
     def verb(self, step: int) -> str:
         """The verb of a step's action, "" if there is none."""
@@ -508,7 +527,7 @@ class Case:
         return [exchange for exchange in self.exchanges if exchange.inserts(self.plan["commit_table"])]
 
     def phase(self, number: int) -> str:
-        """The rule that a wrong exposure in this request breaks: before the change, from it on, or without one."""
+        """The rule that an absent or stale exposure breaks: before the change, from it on, or without one."""
         if self.fired is None:
             return "exposure_log"
         return "exposure" if number < self.fired.number else "freshness"
@@ -536,8 +555,7 @@ CONDITIONS: dict[str, tuple[int | None, bool, str]] = {
 """Condition: the place of the changed value among the watched ones, whether it is announced, what the review shows."""
 
 
-@dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     """One environment (FORMAT.md section 9): its constants, and the rules that depend on its tables.
 
     `task(case)` lists what is wrong with the plan's targets; `display(tables, column, value)` is a value as pages show
@@ -624,6 +642,7 @@ _TITLES = {
     "/patients/{id}": "patient name ",
     "/appointments": "Appointments",
     "/appointments/{id}": "appointment reference Appointment ",
+    "/appointments/{id}?": "Booking confirmation",
     "/appointments/{id}/reschedule": "appointment reference Reschedule ",
     "/referrals": "Referrals",
     "/referrals/{id}": "referral reference Referral ",
@@ -633,17 +652,24 @@ _TITLES = {
     "/new/slot": "New appointment: slot",
     "/new/review": "New appointment: review",
 }
-"""Route: the heading of its page; for one row's page the table, the column and what stands before its value."""
+"""Route: the heading of its page; for one row's page the table, the column and what stands before its value.
+
+With "?" it is the page that follows a form which was sent."""
 
 
-def clinic_title(tables: Tables, request: Data) -> str | None:
-    """The heading of a page that answered with 200."""
-    title = _TITLES.get(request["route"])
-    if title is None or "{id}" not in request["route"] or title == "Edit session":
-        return title
-    table, column, before = title.split(" ", 2)
-    row = _row(tables, table, _number("".join(request["path"].split("/")[2:3])))
-    return f"{before}{row[column]}" if row else None
+def titled(titles: Mapping[str, str]) -> Callable[[Tables, Data], str | None]:
+    """The heading of a page that answered with 200, by a table such as _TITLES."""
+
+    def title(tables: Tables, request: Data) -> str | None:
+        route = request["route"]
+        sent = titles.get(f"{route}?") if {"created", "again"} & request["params"].keys() else None
+        words = (sent or titles.get(route, "")).split(" ", 2)
+        if words[0] not in tables or "{id}" not in route:
+            return " ".join(words)
+        row = _row(tables, words[0], _number("".join(request["path"].split("/")[2:3])))
+        return f"{words[2]}{row[words[1]]}" if row else None
+
+    return title
 
 
 def clinic_wording(tables: Tables, notice: Data) -> str | None:
@@ -661,28 +687,35 @@ def clinic_target(case: Case, request: Data) -> bool:
     return same(_number(request["params"].get("referral", "")), case.plan["task"].get("referral"))
 
 
-_BOOKING = re.compile(r"/appointments/([0-9]{1,9})\?(created|again)=1", re.ASCII)
+def answering(table: str, path: str, subject: str, forms: tuple[str, ...]) -> Callable[[Exchange, Rule, Tables], None]:
+    """Compare the answer to a request with the commits that it inserted.
 
+    A form of `forms` is answered by the page of the row at `path`; its parameters `key` and `subject` are the row's
+    `form_key` and `<subject>_id`. No other request inserts such a row.
+    """
+    pattern = re.compile(rf"{path}/([0-9]{{1,9}})\?(created|again)=1", re.ASCII)
 
-def clinic_answered(exchange: Exchange, rule: Rule, tables: Tables) -> None:
-    """Compare the answer to a request with the appointments that it inserted."""
-    request, seq = exchange.request, exchange.seq
-    made = [write["key"] for write in exchange.inserts("appointment")]
-    where = f"request {exchange.number}"
-    if request["method"] != "POST" or request["route"] != "/new/review":
-        rule(not made, "commit_elsewhere", f"{where} is no confirmation, yet it books {made}", seq)
-        return
-    match = _BOOKING.fullmatch(request["location"])
-    if match is None:
-        refused = request["location"].startswith("/refused?") or request["status"] >= 400
-        rule(refused and not made, "commit_answer", f"{where}: {request['location']!r} for {made}", seq)
-        return
-    key, params = int(match[1]), request["params"]
-    row = _row(tables, "appointment", key)
-    sent = (params.get("key", ""), _number(params.get("referral", "")))
-    rule((row.get("form_key"), row.get("referral_id")) == sent, "commit_unstored", f"{where}: no booking {key}", seq)
-    told = [key] if match[2] == "created" else []
-    rule(made == told, "commit_contradiction", f"{where}: the access log says {told}, the state {made}", seq)
+    def answered(exchange: Exchange, rule: Rule, tables: Tables) -> None:
+        request, seq = exchange.request, exchange.seq
+        made = [write["key"] for write in exchange.inserts(table)]
+        where = f"request {exchange.number}"
+        if request["method"] != "POST" or request["route"] not in forms:
+            rule(not made, "commit_elsewhere", f"{where} is no form that commits, yet it inserts {made}", seq)
+            return
+        match = pattern.fullmatch(request["location"])
+        if match is None:
+            refused = request["location"].startswith("/refused?") or request["status"] >= 400
+            rule(refused and not made, "commit_answer", f"{where}: {request['location']!r} for {made}", seq)
+            return
+        key, params = int(match[1]), request["params"]
+        row = _row(tables, table, key)
+        sent = (params.get("key", ""), _number(params.get(subject, "")))
+        stored = (row.get("form_key"), row.get(f"{subject}_id"))
+        rule(stored == sent, "commit_unstored", f"{where}: {key} is not stored as it was sent", seq)
+        told = [key] if match[2] == "created" else []
+        rule(made == told, "commit_contradiction", f"{where}: the access log says {told}, the state {made}", seq)
+
+    return answered
 
 
 def _columns(**tables: str) -> dict[str, frozenset[str]]:
@@ -723,12 +756,127 @@ CLINIC = World(
     task=clinic_task,
     display=clinic_display,
     serves=clinic_serves,
-    title=clinic_title,
+    title=titled(_TITLES),
     wording=clinic_wording,
     target=clinic_target,
-    answered=clinic_answered,
+    answered=answering("appointment", "/appointments", "referral", ("/new/review",)),
 )
-WORLDS = {"EnvOS/ClinicStale-v0": CLINIC}
+
+
+def claims_task(case: Case) -> list[str]:
+    """What is wrong with the plan's task, fact, twin and detail."""
+    claim = _row(case.pre, "claim", case.plan["task"].get("claim"))
+    policy = claim.get("policy_id")
+    watched = case.plan["watched"]
+    if not claim or not _row(case.pre, "policy", policy):
+        return ["the task names no claim on a policy"]
+    fact = ["policy", policy, "reimbursement_limit"]
+    if len(watched) != 3 or watched[0] != fact or case.plan["arm"] != fact:
+        return ["the fact is not the limit of the claim's policy"]
+    _, twin, detail = watched
+    problems = []
+    if twin == fact or twin[::2] != fact[::2] or not _row(case.pre, "policy", twin[1]):
+        problems.append("the twin is not the limit of another policy")
+    if detail[::2] != ["endorsement", "amount"] or _row(case.pre, "endorsement", detail[1]).get("policy_id") != policy:
+        problems.append("the detail is not the limit of an endorsement of the policy")
+    return problems
+
+
+def claims_display(tables: Tables, column: str, value: Any) -> str | None:
+    """Stored cents as pages show them."""
+    if column not in ("reimbursement_limit", "amount") or type(value) is not int:
+        return None
+    return f"{'-' * (value < 0)}${abs(value) // 100:,}.{abs(value) % 100:02}"
+
+
+def claims_serves(case: Case, tables: Tables, request: Data) -> set[Triple]:
+    """The watched values that the page of this request shows."""
+    route, params = request["route"], request["params"]
+    due: set[Triple] = set()
+    if route == "/policies":
+        product = params.get("product", "")
+        rows = tables["policy"].items()
+        due = {("policy", key, "reimbursement_limit") for key, row in rows if product in ("", row["product"])}
+    elif route == "/policies/{id}":
+        policy = _number(request["path"].removeprefix("/policies/"))
+        rows = tables["endorsement"].items()
+        due = {("endorsement", key, "amount") for key, row in rows if row["policy_id"] == policy}
+        due.add(("policy", policy, "reimbursement_limit"))
+    elif route == "/approve/review" and case.plan["review"] == "value":
+        claim = _row(tables, "claim", _number(params.get("claim", "")))
+        due = {("policy", claim.get("policy_id", 0), "reimbursement_limit")}
+    return due & case.watched
+
+
+def claims_wording(tables: Tables, notice: Data) -> str | None:
+    """The text of a notice, from the rows as they are."""
+    row = _row(tables, notice["record"], notice["record_id"]) if notice["record"] in ("policy", "endorsement") else {}
+    policy = row if notice["record"] == "policy" else _row(tables, "policy", row.get("policy_id"))
+    if not row or not policy or notice["field"] not in ("reimbursement_limit", "amount"):
+        return None
+    limit = claims_display(tables, notice["field"], row.get(notice["field"]))
+    name = f"Policy {policy['number']} ({policy['product']})"
+    if row is policy:
+        return f"{name}: the reimbursement limit is now {limit}."
+    return f"{name}, endorsement {row['title']}: the limit is now {limit}."
+
+
+def claims_target(case: Case, request: Data) -> bool:
+    """Whether a review step is about the target claim."""
+    return same(_number(request["params"].get("claim", "")), case.plan["task"].get("claim"))
+
+
+CLAIMS = World(
+    plan={
+        "world": "claims",
+        "phenomenon": "stale",
+        "budget": 40,
+        "untriggered": "failure",
+        "surfaces": ["/policies", "/policies/{id}"],
+        "review_route": "/approve/review",
+        "commit_table": "decision",
+    },
+    conditions=("L0", "C", "L2", "OFF-A", "ON-A", "OFF-I", "ON-I"),
+    pages=("/approve/form", "/approve/review"),
+    tables=_columns(
+        person="id name number",
+        policy="id number product person_id broker starts ends reimbursement_limit",
+        endorsement="id policy_id title amount since",
+        claim="id number person_id policy_id cause claimed deductible lost_on received status",
+        claim_line="id claim_id text amount",
+        document="id claim_id title received",
+        decision="id reference claim_id outcome amount reason decided_at by status form_key",
+        message="id sender subject body sent_at read",
+    ),
+    link="",
+    reminder="## Policy record",
+    task=claims_task,
+    display=claims_display,
+    serves=claims_serves,
+    title=titled(
+        {
+            "/": "Claims portal",
+            "/claims": "Claims queue",
+            "/claims/{id}": "claim number Claim ",
+            "/policies": "Policy records",
+            "/policies/{id}": "policy number Policy ",
+            "/policies/{id}/edit": "Edit policy",
+            "/decisions": "Decisions register",
+            "/decisions/{id}": "decision reference Decision ",
+            "/decisions/{id}?": "Decision entered",
+            "/decisions/{id}/amend": "decision reference Amend ",
+            "/inbox": "Inbox",
+            "/inbox/{id}": "message subject ",
+            "/approve/form": "Approve claim: amount",
+            "/approve/review": "Approve claim: review",
+            "/deny/form": "Deny claim",
+        }
+    ),
+    wording=claims_wording,
+    target=claims_target,
+    answered=answering("decision", "/decisions", "claim", ("/approve/review", "/deny/form")),
+)
+WORLDS = {"EnvOS/ClinicStale-v0": CLINIC, "EnvOS/ClaimsStale-v0": CLAIMS}
 """Every environment that format 1 describes."""
 
 
@@ -840,10 +988,9 @@ def check_plan(case: Case, found: Findings) -> None:
 def moment(opened: str, step: int) -> str | None:
     """The virtual time of a step."""
     try:
-        time = datetime.strptime(opened, "%Y-%m-%d %H:%M") + timedelta(minutes=step)  # noqa: DTZ007 - virtual time
+        return (datetime.fromisoformat(opened) + timedelta(minutes=step)).isoformat(" ", "minutes")
     except (ValueError, OverflowError):
         return None
-    return time.isoformat(" ", "minutes")
 
 
 # --- Actions ---------------------------------------------------------------------------------------------------------
@@ -991,7 +1138,27 @@ def clean(text: str) -> str:
 def address(url: str) -> tuple[str, dict[str, str]]:
     """Path and cleaned parameters of an address."""
     path, _, query = url.partition("?")
-    return path, {name: clean(text) for name, text in parse_qsl(query)} if query else {}
+    params = {}
+    for part in query.split("&"):
+        name, _, text = part.partition("=")
+        if text:
+            params[_unquote(name)] = clean(_unquote(text))
+    return path, params
+
+
+def _unquote(text: str) -> str:
+    """A part of a query as a form means it: plus is a blank, percent and two digits a byte of UTF-8."""
+    text = text.replace("+", " ")
+    if "%" not in text:
+        return text
+    return re.sub(r"[\x00-\x7f]+", lambda run: _PERCENT.sub(_byte, run[0].encode()).decode("utf-8", "replace"), text)
+
+
+def _byte(match: re.Match[bytes]) -> bytes:
+    return bytes([int(match[1], 16)])
+
+
+_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 def route_of(path: str) -> str:
@@ -1168,12 +1335,13 @@ def _check_served(case: Case, tables: Tables, exchange: Exchange, found: Finding
     request, number = exchange.request, exchange.number
     due = case.world.serves(case, tables, request) if exchange.page() else set()
     served = {(table, key, column): text for table, key, column, text in request["served"]}
-    rule = found.rule(case.phase(number))
+    rule, log = found.rule(case.phase(number)), found.rule("exposure_log")
     missing = due - served.keys()
     if missing == {tuple(case.plan["arm"])} and _promised(case, exchange):
         missing = set()  # not served where it was promised: check_promises says so
-    right = served.keys() - due == missing == set() and len(served) == len(request["served"])
-    rule(right, "served_pages", f"request {number} serves {sorted(served)}, its page shows {sorted(due)}", exchange.seq)
+    detail = f"request {number} serves {sorted(served)}, its page shows {sorted(due)}"
+    log(served.keys() <= due and len(served) == len(request["served"]), "served_unshown", detail, exchange.seq)
+    rule(not missing, "shown_unserved", detail, exchange.seq)
     for value, text in served.items():
         now = exchange.current.get(value)
         rule(text == now, "served_value", f"request {number} serves {text!r}, the row holds {now!r}", exchange.seq)
@@ -1194,15 +1362,16 @@ def check_delivered(case: Case, found: Findings) -> None:
         exchange = case.by_number.get(frame["request"])
         if exchange is None:
             continue
-        rule, where = found.rule(case.phase(exchange.number)), f"frame {frame['number']}"
+        log, where = found.rule("exposure_log"), f"frame {frame['number']}"
+        rule = found.rule(case.phase(exchange.number))
         left = [tuple(item) for item in exchange.request["served"]]
         last = -1
         for *value, text, offset in frame["delivered"]:
             total += 1
             stands = text != "" and last < offset and _stands(page, text, offset)
-            rule(stands, "delivered_text", f"{where}: {text!r} does not stand at {offset}", seq)
+            log(stands, "delivered_text", f"{where}: {text!r} does not stand at {offset}", seq)
             last = offset
-            if rule((*value, text) in left, "delivered_unserved", f"{where}: {text!r} was not served", seq):
+            if log((*value, text) in left, "delivered_unserved", f"{where}: {text!r} was not served", seq):
                 left.remove((*value, text))
         for *value, text in left:
             # A value may be served and not delivered where the page was cut before it.
@@ -1258,8 +1427,9 @@ def check_promises(case: Case, found: Findings) -> None:
 def _check_review(case: Case, frame: Data, exchange: Exchange, review: Rule, leak: Rule, seq: int) -> None:
     plan, world, where = case.plan, case.world, f"frame {frame['number']}, the review step,"
     lines = [without_indices(line) for line in frame["page"].split("\n") if line.startswith(world.reminder)]
-    linked = any(line.endswith(f" {world.link}") for line in lines)
-    listed = f'link "{world.link}"\n' in frame["elements"] + "\n" or frame["notice"] != ""
+    # A world without such a link shows the record itself beneath the reminder.
+    linked = any(line.endswith(f" {world.link}" if world.link else world.reminder) for line in lines)
+    listed = f'link "{world.link}"\n' in frame["elements"] + "\n" or frame["notice"] != "" or not world.link
     value = any(item[:3] == plan["arm"] for item in frame["delivered"])
     leak(not lines or plan["review"] != "nothing", "review_unannounced", f"{where} shows a reminder", seq)
     leak(not value or plan["review"] == "value", "review_unannounced", f"{where} shows the fact", seq)
@@ -1283,21 +1453,23 @@ def check_change(case: Case, found: Findings) -> None:
     before, after = ([list(row.values()) for row in t["perturbation_guard"].values()] for t in (case.pre, case.post))
     arming = next((entry for entry in case.frames if _arms(case, entry)), None)
     first = _eligible(case, arming)
-    triggered = found.rule("triggered", fires=len(fires), writes=len(made), guard=after)
-    if case.fired is None and not before and not after:
-        code = "never_exposed" if arming is None else "never_reached" if first is None else "never_fired"
-        record = first.seq if first is not None else -1
-        triggered(case.plan["untriggered"] == "failure", code, "nothing shows that the change happened", record)
-        found.rule("anchor")(first is None, code, "a request that fires did not fire", record)
-        return
-    number = case.fired.number if case.fired is not None else 0
-    single = found.rule("single_firing", fires=len(fires), guard=after)
     guards = [write.data["op"] for write in made if write.data["table"] == "perturbation_guard"]
-    single(len(fires) == 1, "fired_twice" if fires else "fire_missing", f"{len(fires)} fire records")
-    right = guards == ["insert"] and not before and after == [[1, number]]
-    single(right, "guard", f"guard {before} before, {after} after, writes {guards}, firing request {number}")
+    triggered = found.rule("triggered", fires=len(fires), writes=len(made), guard=after)
+    log = found.rule("firing_log", fires=len(fires), guard_writes=len(guards))
+    if case.fired is None and not before and not after:
+        if log(first is None, "missed_firing", "a request that fires did not fire", first.seq if first else -1):
+            code = "never_exposed" if arming is None else "never_reached"
+            triggered(False, code, "nothing shows that the change happened")
+        return
+    told = [bool(fires), bool(guards), bool(after)]
+    log(all(told), "firing_contradiction", f"fire record, guard write, guard row: {told}")
+    single = found.rule("single_firing", fires=len(fires), guard=after)
     if case.fired is None:
         return
+    number = case.fired.number
+    single(len(fires) == 1, "fired_twice", f"{len(fires)} fire records")
+    right = guards == ["insert"] and not before and after == [[1, number]]
+    single(right, "guard", f"guard {before} before, {after} after, writes {guards}, firing request {number}")
     for exchange in case.exchanges:
         named = [fire.data["request"] for fire in exchange.fires]
         single(set(named) <= {exchange.number}, "fire_request", f"{named} in request {exchange.number}", exchange.seq)
@@ -1501,7 +1673,7 @@ def load(files: Mapping[str, bytes], found: Findings) -> Case | None:
     if not states(right, "state_tables", "the tables and columns are not the world's, or differ before and after"):
         return None
     states(pre["neutral"] == {1: {"id": 1, "value": "-"}}, "state_neutral", "the neutral table is not as it begins")
-    return Case(world, entries, columns, pre, post, files)
+    return Case(world, entries, columns, (pre, post), files)
 
 
 def claimed(files: Mapping[str, bytes]) -> str:
@@ -1542,6 +1714,8 @@ def audit(path: str | os.PathLike[str]) -> Data:
             check(case, found)
     classes = {CLASS_OF[term] for term in found.broken}
     result = next((name for name in GROUPS if name in classes), "counted")
+    # Where the plan says so, an episode that never came to the change counts as a failure, and is reported apart.
+    failed = result == "not_triggered" and case is not None and case.plan["untriggered"] == "failure"
     terms = {
         term: {
             "class": name,
@@ -1556,8 +1730,8 @@ def audit(path: str | os.PathLike[str]) -> Data:
         "version": VERSION,
         "format": FORMAT,
         "class": result,
-        "counted": result == "counted",
-        "untriggered": case is not None and case.fired is None,
+        "counted": result == "counted" or failed,
+        "untriggered": result == "not_triggered",
         "claimed": claimed(files),
         "reasons": [reason for name in GROUPS for reason in found.reasons if reason["class"] == name],
         "terms": terms,

@@ -1,8 +1,8 @@
 """Certification checks: small pure readings of a trial, registered by family; a table says which ones block admission.
 
-A check measures and never decides: it returns what it found, and `SEVERITY` says what follows. A check that does not
-apply to a trial returns nothing, and the certificate counts on how many trials each check ran. A check that raises has
-failed: nothing is admitted by an error (E11).
+A check measures and never decides: it returns what it found, and `WARNINGS` says which failures do not block. A check
+that does not apply to a trial returns nothing, and the certificate counts on how many trials each check ran. A check
+that raises has failed: nothing is admitted by an error (E11).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,8 +18,8 @@ FAMILIES = ("trigger", "discrimination", "feasibility", "instrumentation", "cont
 _MODULES = ("trigger", "forks", "discrimination", "feasibility", "instrumentation", "controls")
 
 SEVERITY_VERSION = "1"
-WARNINGS = frozenset({"E02.fraction", "E30"})
-"""Checks that are reported and do not block: the size of the floor, and how much of the budget is left."""
+WARNINGS = frozenset({"E30"})
+"""Checks that are reported and do not block: how much of the budget is left."""
 _SHOWN = 5
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from envos.envs.scenario import Scenario
 from envos.errors import UnknownName
 
 Observation = dict[str, Any]
@@ -40,6 +41,12 @@ def policies(world: str, phenomenon: str = "stale") -> Mapping[str, Scripted]:
     module = world if phenomenon == "stale" else f"{world}_{phenomenon}"
     found: Mapping[str, Scripted] = import_module(f"envos.certify.policies.{module}").POLICIES
     return found
+
+
+def winner(line: Scenario) -> Scripted | None:
+    """The first policy that is declared to win under every condition of an environment, or None."""
+    found = policies(line.world, line.phenomenon).values()
+    return next((one for one in found if one.wins.issuperset(line.conditions)), None)
 
 
 def policy(world: str, name: str, phenomenon: str = "stale") -> Scripted:

@@ -57,7 +57,7 @@ def repair(observation: Observation, known: Case) -> Part:
 
 
 def rebook(observation: Observation, known: Case) -> Part:
-    """Open the decision as it is stored; withdraw it and approve again if its amount is not the one that was entered."""
+    """Open the decision as it is stored; withdraw it and approve again if it is not the amount that was entered."""
     observation = yield from read_back(observation, known)
     if exact(line(observation, "Amount")) == known.right:
         return observation

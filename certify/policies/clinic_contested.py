@@ -1,4 +1,4 @@
-"""Scripted policies of the clinic whose slots are contested: who looks again, before or after he books, and who does not.
+"""Scripted policies of the clinic whose slots are contested: who looks again before or after booking, and who does not.
 
 All of them read the place and the patient's appointments, and choose the nearest slot.
 """

@@ -1,4 +1,4 @@
-"""Scripted policies of the clinic whose commits are stored otherwise than they were made: who reads back, and who repairs.
+"""Scripted policies of the clinic whose bookings are stored otherwise than they were made: who reads back and repairs.
 
 All of them book the right slot; they differ in what they do after the confirmation.
 """

@@ -21,9 +21,7 @@ from envos.envs.action import click
 Look = Callable[[Observation, Case], Part]
 
 
-def clerk(
-    look: Look | None = None, then: Look | None = None, heeds: str = "own"
-) -> Callable[[Observation], Steps]:
+def clerk(look: Look | None = None, then: Look | None = None, heeds: str = "own") -> Callable[[Observation], Steps]:
     """A clerk who does `look` at the review step before he confirms, and `then` after it."""
 
     def act(observation: Observation) -> Steps:

@@ -6,6 +6,7 @@ answered by `envos.envs.drivers.chromium_tab` or not at all.
 """
 
 import atexit
+import fcntl
 import os
 import shutil
 import signal
@@ -32,7 +33,7 @@ _PLAYWRIGHT = (
     "chromium-*/chrome-mac*/Chromium.app/Contents/MacOS/Chromium",
 )
 _STOPPING = 5.0
-_PREFIX = "envos-chromium-"
+_PREFIX, _OWNED = "envos-chromium-", "owned"
 
 _FLAGS = (
     "--headless",
@@ -119,8 +120,10 @@ class Browser:
     def __init__(self, path: str) -> None:
         self.path = path
         self.users = 0
-        # The number of this process stands in the name, so that a folder whose owner was killed can be told.
-        self.profile = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self.profile = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # Held for as long as this process lives, so that a folder whose owner was killed can be told.
+        self._owned = (self.profile / _OWNED).open("w")
+        fcntl.flock(self._owned, fcntl.LOCK_EX)
         self._complaints = self.profile / "stderr"
         # The shell hands its own input and output on as the descriptors 3 and 4, where the browser expects the pipe.
         script = 'log=$1; shift; exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>"$log"'
@@ -160,16 +163,21 @@ class Browser:
         try:
             self.process.wait(_STOPPING)
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            self.kill()
             self.process.wait()
         self.pipe.join()
         self.let_go()
         shutil.rmtree(self.profile, ignore_errors=True)
 
+    def kill(self) -> None:
+        """End it at once, with all of its processes."""
+        if self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
     def let_go(self) -> None:
         """Close this process's ends of the pipe."""
-        for end in (self.process.stdin, self.process.stdout):
+        for end in (self.process.stdin, self.process.stdout, self._owned):
             if end is not None:
                 end.close()
 
@@ -189,10 +197,12 @@ class Browser:
 
 _running: dict[str, Browser] = {}
 _turn = RLock()
+_registered = False
 
 
 def lease(path: str) -> Browser:
     """This process's browser of that executable, started if need be; give it back with `release`."""
+    global _registered
     with _turn:
         browser = _running.get(path)
         if browser is not None and browser.gone:
@@ -201,7 +211,10 @@ def lease(path: str) -> Browser:
         if browser is None:
             _sweep()
             browser = _running[path] = Browser(path)
+        if not _registered:
             # In a process that multiprocessing started, what `atexit` keeps is never called.
+            _registered = True
+            atexit.register(stop_all)
             util.Finalize(None, stop_all, exitpriority=0)
         browser.users += 1
         return browser
@@ -221,8 +234,7 @@ def discard(browser: Browser) -> None:
     with _turn:
         if _running.get(browser.path) is browser:
             del _running[browser.path]
-        with suppress(ProcessLookupError):
-            os.killpg(browser.process.pid, signal.SIGKILL)
+        browser.kill()
         browser.stop()
 
 
@@ -236,23 +248,17 @@ def stop_all() -> None:
 def _sweep() -> None:
     """Remove the profiles of processes that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdecimal():
-            try:
-                os.kill(int(owner), 0)
-            except ProcessLookupError:
-                shutil.rmtree(folder, ignore_errors=True)
-            except OSError:
-                continue
+        with suppress(OSError), (folder / _OWNED).open("r") as owned:
+            fcntl.flock(owned, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _in_child() -> None:
     """After a fork: the browser belongs to the parent, whose ends of the pipe must not stay open here."""
-    global _turn
-    _turn = RLock()
+    global _registered, _turn
+    _turn, _registered = RLock(), False
     while _running:
         _running.popitem()[1].disown()
 
 
-atexit.register(stop_all)
 os.register_at_fork(after_in_child=_in_child)

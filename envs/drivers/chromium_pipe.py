@@ -51,6 +51,8 @@ class Pipe:
     def send(self, session: str, method: str, params: Mapping[str, Any]) -> int:
         """Send a command; returns the number that its reply will have. Raises BrowserError."""
         with self._lock:
+            if self.gone:
+                raise BrowserError("the browser is gone")
             number = next(self._numbers)
             message: Message = {"id": number, "method": method, "params": params}
             if session:
@@ -66,6 +68,7 @@ class Pipe:
     def join(self) -> None:
         """Wait for the reading thread, which ends with the browser."""
         self._thread.join(TIMEOUT)
+        self.gone = True
 
     def _read(self) -> None:
         rest = b""
@@ -109,10 +112,14 @@ class Session:
         number = self.cast(method, **params)
         self._awaited.add(number)
         try:
-            self.wait(lambda: number in self._replies, method)
+            self.settle(number)
         finally:
             self._awaited.discard(number)
         return self._replies.pop(number)
+
+    def settle(self, number: int) -> None:
+        """Wait until a command has been carried out. Raises BrowserError."""
+        self.wait(lambda: number not in self._sent, self._sent.get(number, ""))
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
         """Take messages until `done`. Raises BrowserError when that takes too long, or the browser is gone."""

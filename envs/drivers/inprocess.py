@@ -1,8 +1,8 @@
 """The default driver: pages straight from the application, as text and elements, without a browser or a socket."""
 
 from typing import Any, Protocol
-from urllib.parse import urlencode
 
+from envos.envs.address import address, form_query
 from envos.envs.app import Application, Reply
 from envos.envs.evidence import Request
 from envos.envs.page import (
@@ -10,13 +10,13 @@ from envos.envs.page import (
     TEXT_LIMIT,
     Element,
     Form,
-    Hidden,
     Radio,
     Select,
     View,
     clean,
     observe,
 )
+from envos.envs.screen import Screen
 
 _URL_LIMIT = 300
 
@@ -25,7 +25,10 @@ class Driver(Protocol):
     """How an agent's actions reach the application and what it sees of it.
 
     Every operation returns "" or one error line for the agent; none raises for anything that an agent can send.
+    `screen` keeps the pictures that its views name; None where there are none.
     """
+
+    screen: Screen | None
 
     def open(self, application: Application) -> None:
         """Show the first page of a new episode; the harness asks for it."""
@@ -68,6 +71,8 @@ class InProcess:
     """Talks to the application by function call; one request is one page."""
 
     __slots__ = ("_app", "_history", "_limit", "_reply", "_typed", "_view")
+
+    screen: Screen | None = None
 
     def __init__(self, limit: int = TEXT_LIMIT) -> None:
         self._limit = limit
@@ -123,31 +128,26 @@ class InProcess:
         element, error = self._element(index, ("combobox",), "selected from")
         if element is None:
             return error
-        form = self.view().forms[element.form]
-        for field in form.fields:
-            if field.name == element.target and not isinstance(field, Hidden):
-                for value, text in getattr(field, "options", ()):
-                    if text == clean(option):
-                        self._type(element, value)
-                        return ""
-        shown = "; ".join(element.options)
-        return f"element {element.index} has no option {clean(option, 60)!r}; options: {shown[:400]}"
+        wanted = clean(option)
+        if wanted not in element.options:
+            shown = "; ".join(element.options)
+            return f"element {element.index} has no option {clean(option, 60)!r}; options: {shown[:400]}"
+        self._choose(element, element.options.index(wanted))
+        return ""
 
     def goto(self, path: str) -> str:
         """Ask for a path of this world."""
-        if not path.startswith("/") or path.startswith("//") or len(path) > _URL_LIMIT or not path.isprintable():
-            return f'only this application\'s own paths can be opened, such as "/"; got {clean(path, 80)!r}'
-        self._show(self._app.ask("GET", path.partition("#")[0].replace(" ", "%20")))
-        return ""
+        url, error = self._address(path)
+        if not error:
+            self._show(self._app.ask("GET", url))
+        return error
 
     def back(self) -> str:
         """Ask for the page before this one again."""
-        if len(self._history) < 2:
-            return "there is no page to go back to"
-        del self._history[-1]
-        url = self._history.pop()
-        self._show(self._app.ask("GET", url))
-        return ""
+        url, error = self._before()
+        if not error:
+            self._show(self._app.ask("GET", url))
+        return error
 
     def snapshot(self) -> Any:
         """What `restore` needs."""
@@ -176,6 +176,27 @@ class InProcess:
             return None, f"element {element.index} is a {element.role} and cannot be {done}"
         return element, ""
 
+    def _address(self, path: str) -> tuple[str, str]:
+        """The address that a path stands for, and an error line where it is none of this application."""
+        url = ""
+        if path.startswith("/") and not path.startswith("//") and len(path) <= _URL_LIMIT and path.isprintable():
+            url = address(path)
+        if not url or len(url) > _URL_LIMIT:
+            return "", f'only this application\'s own paths can be opened, such as "/"; got {clean(path, 80)!r}'
+        return url, ""
+
+    def _before(self) -> tuple[str, str]:
+        """The address of the page before this one, which is then the last in the history no more; or an error line."""
+        if len(self._history) < 2:
+            return "", "there is no page to go back to"
+        del self._history[-1]
+        return self._history.pop(), ""
+
+    def _choose(self, element: Element, place: int) -> None:
+        for field in self.view().forms[element.form].fields:
+            if isinstance(field, Select) and field.name == element.target:
+                self._type(element, field.options[place][0])
+
     def _type(self, element: Element, value: str) -> None:
         self._typed[element.form, element.target] = value
         self._view = None
@@ -189,7 +210,7 @@ class InProcess:
             if not isinstance(item, (Select, Radio)) or any(item.value == value for value, _ in item.options)
         }
         if form.method == "get":
-            self._show(self._app.ask("GET", f"{form.action}?{urlencode(sent)}"))
+            self._show(self._app.ask("GET", f"{form.action}?{form_query(sent)}"))
         else:
             self._show(self._app.ask("POST", form.action, sent))
 

@@ -28,11 +28,12 @@ def plan(roles: Roles, condition: Condition, anchor: str, stream: Stream, base: 
     """The right selection is taken, once it was served; every condition draws alike and operates alike.
 
     Only the right selection arms: else reviewing a decoy would draw the change away from it. Whatever the anchor, the
-    commit itself fires at the latest, since nothing else of the form need be asked for after the review. With the anchor
-    "any" a page between selection and review fires before it, so that looking again before the commit is enough.
+    commit itself fires at the latest, since nothing else of the form need be asked for after the review. With "any" one
+    of the last two pages fires before it, so that looking again before the commit is enough.
     """
     role, commit = roles.resource, roles.commit
-    assert role and commit  # noqa: S101 - `needs` has been checked by the caller
+    assert role  # noqa: S101 - `needs` has been checked by the caller
+    assert commit  # noqa: S101
     resource, (who, which, page) = role(), (stream.random() for _ in range(3))
     other = resource.others[int(which * len(resource.others))]
     pages = tuple(route for _, route in commit.pages)
@@ -56,9 +57,7 @@ def plan(roles: Roles, condition: Condition, anchor: str, stream: Stream, base: 
     )
 
 
-def operations(
-    resource: Resource, table: str, condition: Condition, other: int, who: float
-) -> tuple[Operation, ...]:
+def operations(resource: Resource, table: str, condition: Condition, other: int, who: float) -> tuple[Operation, ...]:
     """The row is taken, a colleague's row holds it, and a notice or a message says so; neutral ones stand in."""
     if not condition.changes:
         return (NEUTRAL_UPDATE, NEUTRAL_INSERT, NEUTRAL_INSERT)

@@ -27,7 +27,8 @@ def plan(roles: Roles, condition: Condition, anchor: str, stream: Stream, base: 
     Both anchors are the commit, since before it nothing is stored that could be altered.
     """
     role, commit = roles.coercion, roles.commit
-    assert role and commit  # noqa: S101 - `needs` has been checked by the caller
+    assert role  # noqa: S101 - `needs` has been checked by the caller
+    assert commit  # noqa: S101
     coercion = role()
     return Plan(
         **base,

@@ -8,14 +8,13 @@ from envos.envs.worlds.claims_rules import Row as Record
 from envos.envs.worlds.claims_rules import answer, display
 from envos.envs.worlds.claims_tables import METADATA
 
+_COLUMNS = {name: tuple(column.name for column in table.columns) for name, table in METADATA.tables.items()}
+
 
 def coercion(rows: Mapping[str, Sequence[Row]], task: Record) -> Coercion:
     """The right amount, instead of which the portal may store one with two digits exchanged."""
     state: State = {
-        name: TableState(
-            tuple(column.name for column in METADATA.tables[name].columns), {int(str(row[0])): row for row in rows[name]}
-        )
-        for name in ("claim", "policy")
+        name: TableState(_COLUMNS[name], {int(str(row[0])): row for row in rows[name]}) for name in ("claim", "policy")
     }
     key, right = int(str(task["claim"])), int(str(answer(state, task)["amount"]))
     columns, claims = state["claim"]
@@ -44,7 +43,7 @@ def transposed(amount: int) -> int:
     """
     text = str(amount)
     for at in range(len(text) - 1):
-        left, right = text[at : at + 2]
+        left, right = text[at], text[at + 1]
         if left != right and (at or right != "0"):
             return int(text[:at] + right + left + text[at + 2 :])
     return amount + 9

@@ -8,13 +8,12 @@ other amount equals one of them but an approval that was cut to it, so that a li
 
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
-from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
 from envos.envs.evidence import Scalar
 from envos.envs.names import like_name, pool
-from envos.envs.roles import Draft, Fact, Roles, Row
+from envos.envs.roles import Draft, Fact, Later, Roles, Row
 from envos.envs.streams import Stream
 from envos.envs.worlds import claims_amounts, claims_words
 from envos.envs.worlds.claims_amounts import DEDUCTIBLES, Amounts, case_of
@@ -285,5 +284,5 @@ def _roles(
         twin=fact("policy", like.id, column, like.reimbursement_limit, amounts.likes, listed, label),
         detail=fact("endorsement", extra, "amount", amounts.extra, amounts.extras, listed[1:], "endorsement limit"),
         commit=commit(task),
-        coercion=partial(coercion, rows, task),
+        coercion=Later(coercion, rows, task),
     )

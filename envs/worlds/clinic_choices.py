@@ -21,8 +21,8 @@ Rows = Mapping[str, Sequence[Row]]
 def resource(rows: Rows, task: Record) -> Resource:
     """The nearest compatible slot, which a colleague may give to another patient, and slots that decide nothing.
 
-    Those are free, on the session's date, and neither the nearest compatible slot nor the next nearest: at the session's
-    place where there are such slots, else elsewhere.
+    Those are free, on the session's date, and neither the nearest compatible slot nor the next nearest: at the
+    session's place where there are such slots, else elsewhere.
     """
     best, following = _best(rows, task)
     slots = {key: slot for key, slot in _records(rows, "slot").items() if slot["status"] == "free"}

@@ -6,11 +6,10 @@ patient's two other appointments overlap at most two each, and other patients ho
 """
 
 from datetime import date, timedelta
-from functools import partial
 from typing import NamedTuple
 
 from envos.envs.names import like_name, pool
-from envos.envs.roles import Draft, Fact, Roles, Row
+from envos.envs.roles import Draft, Fact, Later, Roles, Row
 from envos.envs.streams import Stream
 from envos.envs.worlds import clinic_words
 from envos.envs.worlds.clinic_choices import coercion, resource
@@ -289,6 +288,6 @@ def _roles(
         detail=fact(held.id, "parking_id", parking, listed[1:], {place, parking}),
         commit=commit(task),
         continuation=continuation(task),
-        resource=partial(resource, rows, task),
-        coercion=partial(coercion, rows, task),
+        resource=Later(resource, rows, task),
+        coercion=Later(coercion, rows, task),
     )

@@ -10,7 +10,7 @@ from envos.cli_output import Done, console, document, number, progress, share, t
 from envos.envs.scenario import check_anchor, load_phenomenon, scenario
 from envos.envs.streams import check_split
 
-_COLUMNS = ("policy", "condition", "changes", ">pairs", ">without", ">with", ">gap", ">lost", ">won", ">steps", ">out")
+_COLUMNS = ("policy", "condition", "changes", ">pairs", ">without", ">with", ">gap", ">lost", ">won", ">steps")
 
 
 def print_gaps(environment: str, chosen: Sequence[str], seeds: str, split: str, anchor: str, as_json: bool) -> None:
@@ -38,13 +38,18 @@ def print_gaps(environment: str, chosen: Sequence[str], seeds: str, split: str, 
     shown = table(
         f"{line.id}, {split} seeds {span.start}:{span.stop}, anchor {anchor}",
         _COLUMNS,
-        "without, with: success without and with the change; lost, won: pairs that have it without, with the change "
-        "only; out: pairs that do not count",
+        "pairs: those that count, of all; without, with: success without and with the change; lost, won: pairs "
+        "that have it without, with the change only; steps: with it",
     )
     for name, gaps in found.items():
         for place, (condition, one) in enumerate(gaps.items()):
-            rates = (str(one.pairs), share(one.without_change), share(one.with_change), number(one.gap))
-            counts = (str(one.lost), str(one.won), number(one.actions_with, 1), str(one.uncounted))
+            rates = (
+                f"{one.pairs}/{one.pairs + one.uncounted}",
+                share(one.without_change),
+                share(one.with_change),
+                number(one.gap),
+            )
+            counts = (str(one.lost), str(one.won), number(one.actions_with, 1))
             shown.add_row(name if not place else "", condition, lines[condition].changes, *rates, *counts)
         shown.add_section()
     console().print(shown)

@@ -161,17 +161,17 @@ class Tally:
 @pytest.mark.parametrize("anchor", ["first", "any"])
 @pytest.mark.parametrize("environment", IDS)
 def test_agrees_on_scripted_policies(environment: str, anchor: str, tmp_path: Path) -> None:
-    """E24: every condition and every scripted policy, on two splits: all terms of all counted episodes."""
+    """E24: every condition and every scripted policy: all terms of all counted episodes."""
     line, tally = SCENARIOS[environment], Tally()
-    for split, seed in (("validation", 11), ("test", 12)):
-        env = Archive(gymnasium.make(f"envos:{environment}", split=split, anchor=anchor), tmp_path / split)
-        for condition in line.conditions:
-            for scripted in policies(line.world).values():
-                episode = play(env, scripted.policy, seed, {"condition": condition})
-                tally.add(env.folder, episode)
-        env.close()
+    split = {"first": "validation", "any": "test"}[anchor]
+    env = Archive(gymnasium.make(f"envos:{environment}", split=split, anchor=anchor), tmp_path)
+    for condition in line.conditions:
+        for scripted in policies(line.world).values():
+            episode = play(env, scripted.policy, 11, {"condition": condition})
+            tally.add(env.folder, episode)
+    env.close()
     assert tally.wrong == []
-    assert tally.counted >= 100
+    assert tally.counted >= 60
     assert {name for name, value in tally.seen if value == "true"} == ALL[environment]
 
 
@@ -258,17 +258,17 @@ def test_agrees_on_meddlers(environment: str, tmp_path: Path) -> None:
     env = Archive(gymnasium.make(f"envos:{environment}"), tmp_path)
     inner = env.unwrapped
     assert isinstance(inner, EnvOS)
-    names = ["late_reread", "late_reread", "reference", *sorted(policies(line.world))]
-    for seed in range(220):
+    names = ["late_reread", "late_reread", "reference", *sorted(policies(line.world, line.phenomenon))]
+    for seed in range(150):
         chance = random.Random(seed)  # noqa: S311 - what an agent does, not what an instance holds
         condition, anchor = chance.choice(line.conditions), chance.choice(["first", "any"])
         observation, _ = env.reset(seed=seed, options={"condition": condition, "anchor": anchor})
-        policy = policies(line.world)[chance.choice(names)].policy
+        policy = policies(line.world, line.phenomenon)[chance.choice(names)].policy
         episode = go_on(env, meddler(inner, chance, policy), observation)
         tally.add(env.folder, episode)
     env.close()
     assert tally.wrong == []
-    assert tally.counted >= 150
+    assert tally.counted >= 100
     assert set(tally.seen) == {(name, value) for name in ALL[environment] for value in ("true", "false")}
 
 
@@ -305,7 +305,7 @@ def early(observation: Observation, inner: EnvOS) -> Part:
     yield goto(base)
     observation = yield goto(f"{base}/{key}/edit")
     for seen in elements(observation):
-        if seen.label in ("Place", "Reimbursement limit"):
+        if seen.label in ("New place", "New reimbursement limit"):
             verb = fill if seen.role == "textbox" else select_option
             observation = yield verb(seen.at, inner.plan.new_text)
     (button,) = (seen.at for seen in elements(observation) if seen.role == "button")
@@ -346,7 +346,7 @@ def mirrored(copy: Copy) -> str:
 
 
 def fits(copy: Copy) -> bool:
-    """Whether the right slot is later than the session's start, and the patient free before it and at the mirrored time."""
+    """Whether the right slot is later than the session's start, and the patient free before it and when mirrored."""
     patient, start, own_start = copy.task["patient"], mirrored(copy), copy.own()["start"]
     taken = [cells for cells in rows(copy.pre, "appointment") if cells["patient_id"] == patient]
     clashes = any(cells["start"] <= at <= cells["end"] for cells in taken for at in (start, own_start))
@@ -451,9 +451,10 @@ def busy(**values: Any) -> Change:
 
     def change(copy: Copy) -> None:
         when = {name: copy.own()[name] for name in ("patient_id", "date", "start", "end")}
-        for state in (copy.pre, copy.post):
+        others = [cells["id"] for cells in rows(copy.pre, "appointment") if cells["patient_id"] != when["patient_id"]]
+        for cells in copy.row("appointment", others[0], copy.pre, copy.post):
             for column, value in {**when, "status": "booked", **values}.items():
-                rows(state, "appointment")[0][column] = value
+                cells[column] = value
 
     return change
 
@@ -593,9 +594,7 @@ OF_CLAIMS: tuple[tuple[str, str, Change], ...] = (
 CASES = [(CLINIC, *case) for case in SHARED + OF_THE_CLINIC] + [(CLAIMS, *case) for case in SHARED + OF_CLAIMS]
 
 
-@pytest.mark.parametrize(
-    ("environment", "name", "fails", "change"), CASES, ids=[f"{c[0][12:16]}-{c[1]}" for c in CASES]
-)
+@pytest.mark.parametrize(("environment", "name", "fails", "change"), CASES, ids=[f"{c[0][6:12]}-{c[1]}" for c in CASES])
 def test_a_change_flips_its_terms(
     successes: dict[str, Path], environment: str, name: str, fails: str, change: Change, tmp_path: Path
 ) -> None:
@@ -644,14 +643,18 @@ def test_worked_rows(
 
 def test_an_untriggered_failure(successes: dict[str, Path], tmp_path: Path) -> None:
     """Claims without the change count as a failure, whatever the terms say; the clinic's do not count at all."""
-    for environment, code in ((CLINIC, 0), (CLAIMS, 1)):
+    for environment in IDS:
         copy = Copy(successes[environment])
         copy.records = [one for one in copy.records if one[0] != "fire" and one[1].get("actor") != "perturbation"]
         copy.post["perturbation_guard"]["rows"] = []
-        folder = copy.write(tmp_path / environment[-8:])
+        folder = copy.write(tmp_path / environment[6:12])
         assert outcome.audit(folder)["fired"] is False
         assert outcome.audit(folder)["untriggered_failure"] is (environment == CLAIMS)
-        assert run(folder).returncode in (code, 1)
+    for table in ("policy", "history"):
+        copy.post[table] = copy.pre[table]
+    result = outcome.audit(copy.write(tmp_path / "changeless"))
+    assert terms(result)["I3"] == "true"
+    assert result["endpoint"] == "false"
 
 
 def without(*tables: str, states: str = "pre post") -> Change:
@@ -688,10 +691,11 @@ def odd_write(copy: Copy) -> None:
         ("I3", without("provider")),
         ("I3", without("message", states="post")),
         ("I3 I5", without("location")),
-        ("I1", bare("clinic_session", "location_id")),
+        ("I1", bare("clinic_session", "start")),
         ("I5", bare("location", "name")),
         ("I1 I2 I3 I4 I5", bare("appointment", "status")),
-        ("I1 I2 I3 I4 I5", odd_write),
+        ("I5", own(reference=None)),
+        ("I1 I3", odd_write),
         ("I1", lambda copy: copy.plan["task"].pop("session")),
     ],
 )
@@ -787,7 +791,7 @@ def test_a_zip_reads_like_its_folder(copied: Path, inside: bool, tmp_path: Path)
     [
         (["../pre.json"], "leads elsewhere"),
         (["a/../pre.json"], "one folder"),
-        (["/pre.json"], "one folder"),
+        (["/pre.json"], "leads elsewhere"),
         (["a\\b"], "leads elsewhere"),
         (["b/extra"], "one folder"),
         (["pre.json"], "a name twice"),
@@ -894,6 +898,18 @@ def test_hostile_content(copied: Path, name: str, text: str, words: str) -> None
     refused(copied, words)
 
 
+def test_no_record_hides_behind_another() -> None:
+    """A line is passed over only where it ends as a frame: not for what an inner object or a text says."""
+    hidden = '"kind":"frame","prev":"","seq":1}'
+    (found,) = outcome._records(
+        b'{"data":{"fields":{}},"kind":"report","x":{"a":1,"kind":"frame","prev":"","seq":1}}\n'
+    )
+    assert found[0] == "report"
+    quoted = json.dumps({"data": {"fields": {"a": f",{hidden}"}}, "kind": "report"}, separators=(",", ":"))
+    assert [kind for kind, _ in outcome._records(f"{quoted}\n".encode())] == ["report"]
+    assert list(outcome._records(f'{{"data":{{}},{hidden}\n'.encode())) == []
+
+
 def test_too_many_values(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory that a file may take is bounded before it is parsed."""
     monkeypatch.setattr(outcome, "VALUES", 100)
@@ -930,7 +946,7 @@ def spots(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from spots(value[key])
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_anything_anywhere(successes: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     """Any JSON value in any place of a sealed archive: an answer, never an exception, and it can be printed."""

@@ -16,6 +16,7 @@ LOST = {
     "off_by_one_row": {"I1"},
     "duplicate": {"I2"},
     "repeated_request": {"I2"},
+    "reconfirmed": {"I2"},
     "stray_edit": {"I3"},
     "stray_delete": {"I3"},
     "unmarked": {"I4"},

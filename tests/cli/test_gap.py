@@ -15,8 +15,8 @@ def test_gap_prints_a_table(envos: Command) -> None:
     done = envos("gap", ENVIRONMENT, "--policy", "reference", "--policy", "late_reread", "--seeds", "0:2")
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert ["reference", "OFF-A", "fact", "2", "100%", "0%", "1.00", "2", "0"] in [line[:9] for line in lines]
-    assert ["late_reread", "OFF-A", "fact", "2", "100%", "100%", "0.00", "0", "0"] in [line[:9] for line in lines]
+    assert ["reference", "OFF-A", "fact", "2/2", "100%", "0%", "1.00", "2", "0"] in [line[:9] for line in lines]
+    assert ["late_reread", "OFF-A", "fact", "2/2", "100%", "100%", "0.00", "0", "0"] in [line[:9] for line in lines]
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 

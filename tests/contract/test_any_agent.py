@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envos.certify.policies import policies
+from envos.certify.policies import policies, winner
 from envos.certify.policies.reading import elements
 from envos.certify.rollout import play
 from envos.envs.action import click, fill, go_back, goto, memo, report, select_option
@@ -187,14 +187,16 @@ def test_nasty_text_in_every_field(text: str) -> None:
 @pytest.mark.parametrize("environment", IDS)
 def test_reset_leaves_nothing_behind(environment: str) -> None:
     """E21: after a dirty episode, a reset equals a fresh process: rows, ids, first observation and digest."""
-    world = SCENARIOS[environment].world
+    line = SCENARIOS[environment]
+    best = winner(line)
+    assert best is not None
     dirty = gymnasium.make(f"envos:{environment}", condition="OFF-A", anchor="first")
     fresh = gymnasium.make(f"envos:{environment}", condition="OFF-A", anchor="first")
-    steps = policies(world)["commit_twice"].policy
+    steps = policies(line.world, line.phenomenon)["commit_twice"].policy
     play(dirty, steps, 1)
-    first = play(dirty, policies(world)["late_reread"].policy, 2)
+    first = play(dirty, best.policy, 2)
     digest = dirty.unwrapped.evidence().digest  # type: ignore[attr-defined]
-    second = play(fresh, policies(world)["late_reread"].policy, 2)
+    second = play(fresh, best.policy, 2)
     assert first == second
     assert digest == fresh.unwrapped.evidence().digest  # type: ignore[attr-defined]
     dirty.close()

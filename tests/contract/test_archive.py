@@ -43,7 +43,7 @@ def test_the_folder_gives_the_live_verdict(environment: str, tmp_path: Path) -> 
     inner = env.unwrapped
     assert isinstance(inner, EnvOS)
     for condition in line.conditions:
-        for name, scripted in policies(line.world).items():
+        for name, scripted in policies(line.world, line.phenomenon).items():
             episode = play(env, scripted.policy, 6, {"condition": condition, "policy": name})
             assert env.folder is not None
             evidence = read_archive(env.folder)
@@ -51,7 +51,7 @@ def test_the_folder_gives_the_live_verdict(environment: str, tmp_path: Path) -> 
             assert evidence.digest == inner.evidence().digest
             assert verify(evidence).info() == episode.verdict
             assert json.loads((env.folder / VERDICT).read_text()) == json.loads(json.dumps(episode.verdict))
-    assert len(archives(tmp_path / "run")) == len(line.conditions) * len(policies(line.world))
+    assert len(archives(tmp_path / "run")) == len(line.conditions) * len(policies(line.world, line.phenomenon))
     env.close()
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from tinyworld import CHANGES, PLACES, REMINDER, describe, first_state, make_plan
 
+from envos.envs.action import Action as Reply
+from envos.envs.action import parse
 from envos.envs.evidence import (
     Action,
     Delivered,
@@ -24,7 +26,7 @@ from envos.envs.evidence import (
     Write,
     frame_sha256,
 )
-from envos.envs.perturbation import NEXT, NOW
+from envos.envs.perturbation import AFTER, BEFORE, NEXT, NOW
 from envos.rewards.statediff import Replay, record
 
 
@@ -82,7 +84,10 @@ class Tape:
         neutral = sum(item.table == "neutral" for item in self.plan.operations)
         self.records.append(Fire(request, self.armed, len(self.plan.operations), neutral))
         self.fired = request
-        if self.plan.announced:
+        change = self.plan.operations[0]
+        if self.plan.announced and change.table == "slot":
+            self.notice = f"Notice: slot {change.key} is now {self.now('slot', change.key)['status']}."
+        elif self.plan.announced:
             table, key, column, _, new = CHANGES[self.plan.condition] or ("", 0, "", 0, 0)
             self.notice = f"Notice: {self.now(table, key)['title']}: {column} is now {PLACES[new]}."
 
@@ -94,10 +99,13 @@ class Tape:
         writes: Callable[[], object] = lambda: None,
         **fields: Any,
     ) -> Request:
-        due = self.fires and self.armed >= 0 and not self.fired and method == "GET"
-        if due and path in self.plan.trigger and fields.get("via", "direct") == "direct":
-            self.fire()
+        direct = fields.get("via", "direct") == "direct"
+        if direct and self.plan.phase == BEFORE:
+            self._due(method, path)
+        begun = len(self.records)
         writes()
+        if direct and self.plan.phase == AFTER and any(self._awaited(item) for item in self.records[begun:]):
+            self._due(method, path)
         self.number += 1
         base = {
             "session": "s1",
@@ -114,6 +122,14 @@ class Tape:
         self.records.append(request)
         return request
 
+    def _due(self, method: str, path: str) -> None:
+        """Fire if this request is to."""
+        if self.fires and self.armed >= 0 and not self.fired and self.plan.fires(method, path):
+            self.fire()
+
+    def _awaited(self, item: Record) -> bool:
+        return isinstance(item, Write) and item.op == "insert" and item.table == "booking" and self.plan.awaits(item)
+
     def _shown(self, url: str, page: str, marks: tuple[Served, ...] = (), elements: str = "") -> None:
         delivered = tuple(Delivered(*item, page.index(item.text)) for item in marks)
         notice = self.notice if self.fired and self.number > self.fired else ""
@@ -125,13 +141,14 @@ class Tape:
         )
         self.records.append(self.frame)
         arm = (*self.plan.arm, self.plan.arm_text)
-        if self.armed < 0 and url == "/events" and any(item[:4] == arm for item in delivered):
+        if self.armed < 0 and url in self.plan.surfaces and any(item[:4] == arm for item in delivered):
             self.armed = number
 
     def _acted(self, raw: str) -> None:
         assert self.frame is not None
-        verb = raw.partition("(")[0]
-        self.records.append(Action(self.step, self.frame.number, self.frame.sha256, raw, verb, (), 0, "", 1.5))
+        reply = parse(raw)
+        verb, args = (reply.verb, reply.args) if isinstance(reply, Reply) else ("", ())
+        self.records.append(Action(self.step, self.frame.number, self.frame.sha256, raw, verb, args, 0, "", 1.5))
 
     def page(self, path: str, **fields: Any) -> "Tape":
         """Open a page that shows nothing of interest."""
@@ -177,9 +194,22 @@ class Tape:
         self._shown("/new/review", page, served, line)
         return self
 
+    def choose(self, slot: int) -> "Tape":
+        """Open the review step of a slot, which says whether it is free."""
+        self.step += 1
+        request = self._asked("GET", "/new/review")
+        served = (Served("slot", slot, "status", str(self.now("slot", slot)["status"])),)
+        self.records[-1] = request._replace(served=served)
+        self._acted('goto("/new/review")')
+        self._shown("/new/review", f"# Review\nSlot: {served[0].text}", served)
+        return self
+
     def book(self, slot: int, person: int = 1, **fields: Any) -> "Tape":
         """Confirm the booking of a slot: one new booking, one slot taken, a redirect to the booking."""
         self.step += 1
+        if self.plan.phase == BEFORE:
+            # The change comes before the booking has its number.
+            self._due("POST", "/new/review")
         key = max(self.running.state["booking"].rows) + 1
         row = self.now("slot", slot)
 
@@ -223,24 +253,24 @@ class Tape:
         self._shown(where, "# Done")
         return self
 
-    def move(self, key: int, slot: int) -> "Tape":
-        """Reschedule a booking: the old slot is freed, the new one taken."""
+    def move(self, key: int, slot: int, frees: bool = True) -> "Tape":
+        """Reschedule a booking: the old slot is freed (unless somebody else has it), the new one taken."""
         old, new = int(str(self.now("booking", key)["slot_id"])), self.now("slot", slot)
         values = {"place_id": new["place_id"], "slot_id": slot, "start": new["start"]}
         return self.send(
             f"/bookings/{key}/move",
-            ("update", "slot", old, {"status": "free"}),
+            *([("update", "slot", old, {"status": "free"})] if frees else []),
             ("update", "slot", slot, {"status": "booked"}),
             ("update", "booking", key, values),
         )
 
-    def cancel(self, key: int) -> "Tape":
-        """Cancel a booking: its slot is freed."""
+    def cancel(self, key: int, frees: bool = True) -> "Tape":
+        """Cancel a booking: its slot is freed (unless somebody else has it)."""
         slot = int(str(self.now("booking", key)["slot_id"]))
         return self.send(
             f"/bookings/{key}/cancel",
             ("update", "booking", key, {"status": "cancelled"}),
-            ("update", "slot", slot, {"status": "free"}),
+            *([("update", "slot", slot, {"status": "free"})] if frees else []),
         )
 
     def done(self, reference: str = "B-2", ticket: int = 1, status: str = "done") -> "Tape":

@@ -10,6 +10,8 @@ import pytest
 from tape import Tape
 from tinyworld import WORLD
 
+from envos.envs.evidence import Write
+from envos.rewards.exposure import _overtaken
 from envos.rewards.verdict import Verdict, judge
 
 Case = Callable[[], Tape]
@@ -163,12 +165,36 @@ def test_blind_retry(case: Case, wanted: bool) -> None:
         (lambda: edited(begun("L0")).book(2), False),
         (lambda: edited(begun("OFF-I")).book(2), False),
         (lambda: begun().book(2), False),
+        # The very value is written back, blindly or not.
+        (lambda: begun().send("/x", ("update", "event", 1, {"place_id": 1})).book(2), True),
+        (lambda: begun().look().send("/x", ("update", "event", 1, {"place_id": 1})).book(2), False),
         # A row that nothing watches: nobody can tell when it was delivered.
         (lambda: begun().send("/x", ("update", "history", 1, {"by": "me"})).book(3), False),
     ],
 )
 def test_lost_update(case: Case, wanted: bool) -> None:
     assert graded(plain(case())).measures["lost_update"] is wanted
+
+
+@pytest.mark.parametrize(
+    ("writes", "wanted"),
+    [
+        ([("perturbation", 1, 2)], True),
+        ([("agent", 1, 2)], False),
+        ([("agent", 1, 2), ("perturbation", 2, 3)], True),
+        # The agent took it, somebody freed it: it is as free as the agent was given it.
+        ([("agent", 1, 2), ("perturbation", 2, 1)], False),
+        ([], False),
+    ],
+)
+def test_a_value_that_is_again_what_it_was_is_no_loss(writes: list[tuple[str, int, int]], wanted: bool) -> None:
+    made = [
+        (place, Write(place, actor, "update", "slot", 7, {"status": (old, new)}))
+        for place, (actor, old, new) in enumerate(writes, 10)
+    ]
+    assert _overtaken(made, "status", 5, 20) is wanted
+    assert not _overtaken(made, "status", 15, 20)
+    assert not _overtaken(made, "status", 5, 10)
 
 
 def test_the_measures_of_an_uncounted_episode_are_told_where_it_can_be_read() -> None:

@@ -62,7 +62,9 @@ HARNESS: dict[str, Case] = {
     "action_frame": lambda: edit(good(), Action, 3, frame=1),
     "action_digest": lambda: edit(good(), Action, 3, frame_sha256="0" * 64),
     "frame_missing": lambda: drop(good(), Frame, 3),
-    "report_unasked": lambda: edit(good(), Action, -1, verb="noop"),
+    "report_unasked": lambda: edit(good(), Action, -1, raw="noop()", verb="noop"),
+    "action_differs": lambda: edit(good(), Action, 1, raw="go_back()"),
+    "request_unasked": lambda: edit(good(), Action, 1, raw="noop()", verb="noop", args=()),
     "report_differs": lambda: edit(
         good(), Report, 0, fields={"place": "East", "start": "2026-03-12 09:05", "reference": "B-2"}
     ),
@@ -337,4 +339,5 @@ def test_every_reason_code_has_a_case() -> None:
     written = set(re.findall(r'(?:Reason|note)\(\s*"([a-z_]+)"', source))
     written |= {*CODES.values(), "term_failed"}
     elsewhere = {"never_exposed", "never_reached", "plan_unreadable", "world_unknown", "no_answer", "term_failed"}
+    elsewhere |= {"change_before_commit", "rival_differs"}  # test_commits.py
     assert written == HARNESS.keys() | DELIVERY.keys() | TRIGGER.keys() | elsewhere

@@ -178,7 +178,8 @@ CASES: dict[str, tuple[list[Case], list[Case]]] = {
 
 
 def test_every_signature_has_its_cases() -> None:
-    assert CASES.keys() == SIGNATURES.keys()
+    elsewhere = {name for name in SIGNATURES if "coercion" in name}  # test_commits.py
+    assert CASES.keys() == SIGNATURES.keys() - elsewhere
 
 
 @pytest.mark.parametrize(("name", "case"), [(name, case) for name, both in CASES.items() for case in both[0]])

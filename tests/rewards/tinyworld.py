@@ -43,6 +43,7 @@ ROWS: dict[str, tuple[tuple[Scalar, ...], ...]] = {
         (3, 2, "2026-03-12 09:05", "free"),
         (4, 2, "2026-03-12 09:15", "free"),
         (5, 3, "2026-03-12 09:20", "free"),
+        (6, 1, "2026-03-12 09:30", "free"),
     ),
     "person": ((1, "Ada", "555-1", 0), (2, "Bob", "555-2", 0)),
     "booking": ((1, "B-1", 2, 1, 1, "2026-03-12 09:00", "booked"),),
@@ -97,6 +98,11 @@ def describe(state: State, row: Mapping[str, Scalar]) -> dict[str, str]:
     }
 
 
+def display(state: State, table: str, column: str, value: Scalar) -> str:
+    """A place by its name, a status as it is."""
+    return str(value) if column == "status" else str((record(state, "place", int(str(value))) or {}).get("name"))
+
+
 def make_world(**changes: Any) -> World:
     """The tiny world; `changes` replace fields of it."""
     fields: dict[str, Any] = {
@@ -124,7 +130,7 @@ def make_world(**changes: Any) -> World:
         "announce": lambda db, table, key, column: "",
         "answer": answer,
         "describe": describe,
-        "display": lambda state, table, column, value: str((record(state, "place", value) or {}).get("name")),
+        "display": display,
         "reminder": REMINDER,
     }
     return World(**{**fields, **changes})

@@ -335,6 +335,14 @@ def test_a_wrong_choice_is_answered_with_the_choices() -> None:
     assert read == ActionError("list_claims: status is one of open, approved, denied; got '\"lost\"'")
 
 
+def test_no_depth_of_nesting_raises(env: ToolActions) -> None:
+    """Between what the JSON decoder can read and what the encoder can write again there are depths of their own."""
+    step = core(env)._read
+    for depth in range(850, 1000):
+        for reply in ('{"name": "memo", "arguments": {"text": %s%s}}', '{"name": "memo", "arguments": %s%s}'):
+            assert isinstance(step(reply % ("[" * depth, "]" * depth)), ActionError)
+
+
 def test_a_call_may_be_a_dict(env: ToolActions) -> None:
     observation, *_ = env.step({"name": "get_session", "arguments": {"session_id": 1}})
     assert observation["error"] == ""
