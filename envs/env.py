@@ -366,8 +366,8 @@ class EnvOS(gymnasium.Env[Observation, str]):
         """Go back to a snapshot, and return its observation.
 
         With a `condition` the episode goes on as that arm of the same instance, which is possible until the change has
-        fired: up to there all arms are the same, but for the review step. Raises UsageError after it, and after a visit of
-        a review step that the two arms do not share.
+        fired: up to there all arms are the same, but for the review step. Raises UsageError after it, and after a
+        visit of a review step that the two arms do not share.
         """
         planned, identity, records = snapshot.plan, dict(snapshot.identity), snapshot.records
         if snapshot.instance.scenario != self.scenario:

@@ -12,8 +12,8 @@ from decimal import Decimal
 from envos.errors import UsageError
 
 _LONGEST = 200
-_MONEY = re.compile(r"[$€£]? ?(-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15})(?:\.[0-9]{1,15})?)")
-_DATETIME = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:t| )([0-9]{1,2}):([0-9]{2})(?::00(?:\.0{1,6})?)?")
+_MONEY = re.compile(r"\$? ?(-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15})(?:\.[0-9]{1,15})?)")
+_DATETIME = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:t| )([0-9]{2}):([0-9]{2})(?::00)?")
 
 
 def text(value: str) -> str:
@@ -22,7 +22,7 @@ def text(value: str) -> str:
 
 
 def money(value: str) -> Decimal | None:
-    """The exact amount, or None: `25`, `25.0`, `25.00`, `1,400.00`, a currency sign in front."""
+    """The exact amount, or None: `25`, `25.0`, `25.00`, `1,400.00`, with or without the `$` that pages show."""
     found = _MONEY.fullmatch(text(value))
     return Decimal(found[1].replace(",", "")) if found else None
 

@@ -115,7 +115,7 @@ def follow(trace: Trace, plan: Plan, pre: State) -> None:
     trace.truth = replay(
         pre,
         [
-            write
+            _declared(write, plan)
             for _, write in trace.writes
             if write.actor == "perturbation" and (plan.phase == BEFORE or write.op == "insert")
         ],
@@ -136,6 +136,14 @@ def follow(trace: Trace, plan: Plan, pre: State) -> None:
         if place > first and (made is None or request.number <= made.request) and triggers(request, plan, made):
             trace.eligible = (place, request)
             return
+
+
+def _declared(write: Write, plan: Plan) -> Write:
+    """The write with every value that the plan sets: one that the agent had set already is not in the journal."""
+    for operation in plan.operations:
+        if write.op == "update" and (operation.op, operation.table, operation.key) == (write.op, write.table, write.key):
+            return write._replace(columns={**operation.columns, **write.columns})
+    return write
 
 
 def _look(trace: Trace, plan: Plan, place: int, frame: Frame) -> None:

@@ -21,9 +21,9 @@ CONDITIONS = {
         Condition("CUE-A", "fact", "none", "link", "the fact changes; the review step links to the source"),
         Condition("LIVE-A", "fact", "none", "value", "the fact changes; the review step shows it"),
         Condition("ON-A", "fact", "none", "value", "the fact changes; the review step shows the record"),
-        Condition("OFF-I", "twin", "none", "nothing", "a record like the target's changes, silently"),
-        Condition("LIVE-I", "twin", "none", "value", "a record like the target's changes; the review shows the target's"),
-        Condition("ON-I", "twin", "none", "value", "a record like the target's changes; the review shows the target's"),
+        Condition("OFF-I", "twin", "none", "nothing", "a like record changes, silently"),
+        Condition("LIVE-I", "twin", "none", "value", "a like record changes; the review shows the target's"),
+        Condition("ON-I", "twin", "none", "value", "a like record changes; the review shows the target's"),
     )
 }
 
@@ -31,8 +31,12 @@ CONDITIONS = {
 def plan(roles: Roles, condition: Condition, anchor: str, stream: Stream, base: Mapping[str, Any]) -> Plan:
     """The change of one fact, armed by its old value; every condition draws alike and operates alike."""
     fact, twin, detail, commit = roles.fact, roles.twin, roles.detail, roles.commit
-    assert fact and twin and detail and commit  # noqa: S101 - `needs` has been checked by the caller
-    drawn = {name: stream.pick(role.alternatives) for name, role in (("fact", fact), ("twin", twin), ("detail", detail))}
+    assert fact is not None  # noqa: S101 - `needs` has been checked by the caller
+    assert twin is not None  # noqa: S101
+    assert detail is not None  # noqa: S101
+    assert commit is not None  # noqa: S101
+    roles_of = {"fact": fact, "twin": twin, "detail": detail}
+    drawn = {name: stream.pick(role.alternatives) for name, role in roles_of.items()}
     page = stream.random()
     return Plan(
         **base,
@@ -68,7 +72,11 @@ def operations(roles: Roles, condition: Condition, drawn: Mapping[str, tuple[Any
         return (NEUTRAL_UPDATE, NEUTRAL_INSERT, NEUTRAL_INSERT)
     role: Fact = getattr(roles, condition.changes)
     value, text = drawn[condition.changes]
-    record: dict[str, tuple[Scalar, Scalar]] = {"record": (None, role.table), "record_id": (None, role.key), "field": (None, role.column)}
+    record: dict[str, tuple[Scalar, Scalar]] = {
+        "record": (None, role.table),
+        "record_id": (None, role.key),
+        "field": (None, role.column),
+    }
     update = Operation("update", role.table, role.key, {role.column: (role.value, value)})
     history = Operation(
         "insert",

@@ -86,11 +86,37 @@ def test_arms_part_where_a_review_tells_them_apart(policy: Policy, anchor: str) 
     assert found["C"].shared > review
 
 
-def test_an_overlooked_review_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison can fail: with that rule taken out, the arms are not their own episodes any more."""
-    monkeypatch.setattr(module, "parts", lambda base, other, before, records: any(isinstance(r, Fire) for r in records))
+def only_fires(base: Any, other: Any, before: Any, records: Any) -> bool:
+    """A rule that overlooks what would have happened in the other arm."""
+    return any(isinstance(record, Fire) for record in records)
+
+
+def test_an_overlooked_review_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment itself does not go on as another arm once a review step told them apart."""
+    monkeypatch.setattr(module, "parts", only_fires)
+    with pytest.raises(UsageError, match="the review step has been shown"):
+        twin(CLINIC, 5, policy=review_first, anchor="first")
+
+
+def drawn_apart(seed: int) -> bool:
+    """Whether, with the anchor "any", an announced change of this seed comes at an earlier page than none does."""
+    env = gymnasium.make(f"envos:{CLINIC}", anchor="any", disable_env_checker=True)
+    inner = env.unwrapped
+    assert isinstance(inner, EnvOS)
+    plans = []
+    for condition in ("L0", "L2"):
+        env.reset(seed=seed, options={"condition": condition})
+        plans.append(inner.plan.trigger)
+    env.close()
+    return plans[0] != plans[1]
+
+
+def test_an_overlooked_trigger_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison can fail: arms that went past their own trigger are not their own episodes any more."""
+    monkeypatch.setattr(module, "parts", only_fires)
+    seed = next(seed for seed in range(6) if drawn_apart(seed))
     with pytest.raises(AssertionError):
-        check(CLINIC, 5, review_first, "first")
+        check(CLINIC, seed, policies("clinic")["reference"].policy, "any", "reference")
 
 
 def test_the_prefix_ends_before_the_step_that_fires() -> None:

@@ -14,7 +14,7 @@ Document = Callable[..., Any]
 def test_list(envos: Command, document: Document) -> None:
     done = envos("list")
     assert done.exit_code == 0
-    assert f"{ENVIRONMENT}  clinic" in done.stdout
+    assert [ENVIRONMENT, "clinic", "stale", "8", "48"] in [line.split() for line in done.stdout.splitlines()]
     (line,) = [item for item in document("list")["environments"] if item["id"] == ENVIRONMENT]
     assert line == {
         "id": ENVIRONMENT,

@@ -15,7 +15,7 @@ from envos.certify.policies.reading import choose, elements, follow, press, rows
 from envos.certify.rollout import play
 from envos.envs.action import click
 from envos.envs.env import EnvOS
-from envos.envs.evidence import Action, Evidence, Record, Request, Start, Write
+from envos.envs.evidence import Action, End, Evidence, Frame, Record, Report, Request, Start, Write, frame_sha256
 from envos.errors import UnknownName, UsageError
 from envos.rewards.verdict import verify
 from envos.wrappers.archive import LEDGER, MANIFEST, PRE, Archive, LedgerFile, manifest, read_archive, write_json
@@ -52,9 +52,8 @@ def somebody_else(observation: Observation) -> Steps:
     observation = yield from choose(observation, known.place)
     observation = yield from press(observation, "Continue")
     observation = yield from settle(observation, known)
-    observation = yield click(
-        next(seen.at for seen in elements(observation) if seen.role == "link" and ":" in seen.label)
-    )
+    times = [seen.at for seen in elements(observation) if seen.role == "link" and ":" in seen.label]
+    observation = yield click(times[0])
     observation = yield from settle(observation, known)
     observation = yield from confirm(observation, known)
     yield from finish(observation, known)
@@ -73,26 +72,35 @@ def test_a_second_commit_that_only_the_access_log_has() -> None:
     """A form sent again is one commit only where its answer leads to the row of the first."""
     evidence = recorded()
     records = list(evidence.records)
-    at, first = next(
-        (at, item) for at, item in enumerate(records) if isinstance(item, Request) and item.method == "POST"
-    )
+    posts = [(at, item) for at, item in enumerate(records) if isinstance(item, Request) and item.method == "POST"]
+    at, first = posts[0]
     assert first.location.startswith("/appointments/")
     path = first.location.partition("?")[0]
     row = int(path.rpartition("/")[2])
 
     def again(location: str) -> Evidence:
         """The same form sent again in a step of its own, and everything after it numbered anew."""
-        end = next(place for place in range(at, len(records)) if type(records[place]).__name__ == "Frame")
-        step = records[at : end + 1]
         where = location.partition("?")[0]
-        copy: list[Record] = []
-        for item in [item for item in step if not isinstance(item, Write)]:
-            if isinstance(item, Request) and item.via == "direct":
+        end = next(place for place in range(at, len(records)) if isinstance(records[place], Frame)) + 1
+        step = [item for item in records[at:end] if not isinstance(item, Write)]
+        done = [*records[:end], *map(later, [*step, *records[end:]])]
+        last = ""
+        for place, item in enumerate(done):
+            if place >= end and isinstance(item, Request) and item.number == first.number + 2:
                 item = item._replace(location=location)
-            elif isinstance(item, Request):
+            elif place >= end and isinstance(item, Request) and item.number == first.number + 3:
                 item = item._replace(path=where)
-            copy.append(item)
-        return replace(evidence, records=renumbered([*records[: end + 1], *copy, *records[end + 1 :]], end + 1, where))
+            elif isinstance(item, Frame) and place >= end:
+                url = where if item.request == first.number + 3 else item.url
+                digest = frame_sha256(
+                    url, item.page, item.elements, item.notice, item.error, item.memo, item.budget_left
+                )
+                item = item._replace(url=url, sha256=digest)
+            elif isinstance(item, Action):
+                item = item._replace(frame_sha256=last)
+            last = item.sha256 if isinstance(item, Frame) else last
+            done[place] = item
+        return replace(evidence, records=tuple(done))
 
     assert verify(again(f"{path}?again=1")).endpoint is True
     for location in (f"{path}?created=1", f"/appointments/{row + 1}?created=1"):
@@ -101,37 +109,19 @@ def test_a_second_commit_that_only_the_access_log_has() -> None:
         assert not verdict.invariants["I2"].passed, location
 
 
-def renumbered(records: list[Record], begin: int, where: str) -> tuple[Record, ...]:
-    """Records whose numbers run on from `begin`, where two requests and one step were put in."""
-    from envos.envs.evidence import End, Frame, Report, frame_sha256
-
-    done: list[Record] = []
-    sealed = {}
-    for place, item in enumerate(records):
-        if place >= begin and isinstance(item, Request):
-            item = item._replace(number=item.number + 2, step=item.step + 1)
-        elif place >= begin and isinstance(item, Write):
-            item = item._replace(request=item.request + 2)
-        elif place >= begin and isinstance(item, Action):
-            item = item._replace(step=item.step + 1, frame=item.frame + 1)
-        elif place >= begin and isinstance(item, Report | End):
-            item = item._replace(step=item.step + 1)
-        elif place >= begin and isinstance(item, Frame):
-            url = item.url if sealed else where
-            left = item.budget_left - 1
-            digest = frame_sha256(url, item.page, item.elements, item.notice, item.error, item.memo, left)
-            number = item.number + 1
-            item = item._replace(
-                number=number, step=item.step + 1, request=item.request + 2, budget_left=left, url=url, sha256=digest
-            )
-        if isinstance(item, Frame):
-            if place >= begin:
-                sealed[item.number] = item.sha256
-            last = item.sha256
-        elif isinstance(item, Action) and place >= begin:
-            item = item._replace(frame_sha256=last)
-        done.append(item)
-    return tuple(done)
+def later(item: Record) -> Record:
+    """A record as it is after one more step of two requests."""
+    if isinstance(item, Request):
+        return item._replace(number=item.number + 2, step=item.step + 1)
+    if isinstance(item, Write):
+        return item._replace(request=item.request + 2)
+    if isinstance(item, Action):
+        return item._replace(step=item.step + 1, frame=item.frame + 1)
+    if isinstance(item, Frame):
+        left = item.budget_left - 1
+        return item._replace(number=item.number + 1, step=item.step + 1, request=item.request + 2, budget_left=left)
+    assert isinstance(item, Report | End)
+    return item._replace(step=item.step + 1)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from envos.rewards.compare import differing, equal
         ("money", "-3.50", "-3.5"),
         ("datetime", "2026-03-12T09:40", "2026-03-12 09:40"),
         ("datetime", "2026-03-12 09:40:00", "2026-03-12 09:40"),
-        ("datetime", "2026-03-12t9:40", "2026-03-12 09:40"),
+        ("datetime", "2026-03-12t09:40", "2026-03-12 09:40"),
         ("datetime", "\u00a02026-03-12  09:40\n", "2026-03-12 09:40"),
         ("text", " riverside   CLINIC ", "Riverside Clinic"),
         ("text", "Cafe\u0301", "Caf\u00e9"),

@@ -248,7 +248,7 @@ def test_a_world_without_a_step_after_the_commit_has_four_invariants() -> None:
         RIGHT,
         {**RIGHT, "place": "  south "},
         {**RIGHT, "start": "2026-03-12T09:05"},
-        {**RIGHT, "start": "2026-03-12 9:05:00", "reference": "b-2"},
+        {**RIGHT, "start": "2026-03-12 09:05:00", "reference": "b-2"},
         dict(reversed(RIGHT.items())),
     ],
     ids=["plain", "case_and_space", "t", "seconds", "order"],
