@@ -88,6 +88,6 @@ def test_tables_are_what_the_code_gives(
 
 def test_the_pages_have_what_is_tested() -> None:
     """The patterns of this module find what they are for; a changed notation cannot empty the tests."""
-    assert {found[2] for found in TABLES} == {"EnvOS/ClinicStale-v0", "EnvOS/ClaimsStale-v0"}
+    assert {found[2] for found in TABLES} == set(SCENARIOS)
     assert sum(len(blocks(path, "python")) for path in PAGES) >= 1
     assert sum(len(blocks(path, "sh")) for path in PAGES) >= 2

@@ -257,13 +257,12 @@ def _check_manifest(folder: Path, head: str, problems: list[str]) -> None:
         problems.append(f"folder_unreadable: {type(error).__name__}")
         return
     for name in sorted(present - set(files)):
-        # Any name can stand there, also one that no terminal and no UTF-8 file takes.
-        problems.append(f"file_added: {ascii(name)[1:-1]} is not in the manifest")
+        problems.append(f"file_added: {_named(name)} is not in the manifest")
     for name in sorted({LEDGER, PRE, POST, VERDICT} - set(files)):
         problems.append(f"file_missing: {name} is not in the manifest")
     for name in sorted(files):
         if name not in present:
-            problems.append(f"file_missing: {ascii(name)[1:-1]}")
+            problems.append(f"file_missing: {_named(name)}")
             continue
         try:
             if sha256_file(folder / name) != files[name]:
@@ -297,6 +296,11 @@ def _check_instance(records: tuple[Record, ...], pre: State, problems: list[str]
         table = pre.get(name)
         if table is None or canonical([list(table.rows[key]) for key in sorted(table.rows)]) != canonical(sorted(rows)):
             problems.append(f"state_before: table {name} is not as the instance has it")
+
+
+def _named(name: str) -> str:
+    """A file's name, also one that is no UTF-8, as text that can be written anywhere."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _read_state(path: Path, problems: list[str]) -> State:

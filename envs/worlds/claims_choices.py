@@ -36,14 +36,16 @@ def coercion(rows: Mapping[str, Sequence[Row]], task: Record) -> Coercion:
 
 
 def transposed(amount: int) -> int:
-    """The amount with the first two neighbouring digits that differ exchanged; no zero comes to the front.
+    """The amount with the first two neighbouring digits that differ exchanged, without a leading zero if that can be.
 
-    >>> transposed(393122), transposed(110000), transposed(105000)
-    (933122, 101000, 150000)
+    An amount of which all digits are the same becomes another one as well.
+
+    >>> transposed(393122), transposed(105000), transposed(100000), transposed(333333)
+    (933122, 150000, 10000, 333342)
     """
     text = str(amount)
-    for at in range(len(text) - 1):
-        left, right = text[at], text[at + 1]
-        if left != right and (at or right != "0"):
-            return int(text[:at] + right + left + text[at + 2 :])
-    return amount + 9
+    pairs = [at for at in range(len(text) - 1) if text[at] != text[at + 1]]
+    if not pairs:
+        return amount + 9
+    at = next((at for at in pairs if at or text[1] != "0"), pairs[0])
+    return int(text[:at] + text[at + 1] + text[at] + text[at + 2 :])
