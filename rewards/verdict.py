@@ -68,7 +68,11 @@ class Verdict:
 
 
 def verify(evidence: Evidence) -> Verdict:
-    """The verdict on an episode; never raises, and the same evidence always has the same verdict."""
+    """The verdict on an episode; never raises, and the same evidence always has the same verdict.
+
+    The plan is taken from the evidence. That it is the plan of the instance that the identity names is the reader's to
+    check: `wrappers.archive.read_archive` works it out again.
+    """
     trace = Trace(())
     try:
         trace = _attempt("records", read, evidence.records)
