@@ -23,6 +23,12 @@ def call(*arguments: object, typed: str | None = None) -> Result:
     return CliRunner().invoke(app, [str(item) for item in arguments], input=typed)
 
 
+@pytest.fixture(autouse=True)
+def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The width is ours: pytest's parallel workers and a developer's shell set COLUMNS."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def envos() -> Command:
     """Return a function that runs a command in this process."""
