@@ -217,7 +217,8 @@ def undeclared_write(draft: Draft) -> Evidence:
 @corruption(TRIGGER)
 def missing_write(draft: Draft) -> Evidence:
     """The perturbation left one of its operations out."""
-    draft.remove(draft.find(Write, lambda item: item.actor == PERTURBATION and item.table != GUARD)[1:2])
+    writes = draft.find(Write, lambda item: item.actor == PERTURBATION and item.table != GUARD)
+    draft.remove(writes[1:2] or writes)
     return draft.evidence()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from envos.certify.log import PERTURBATION
+from envos.certify.log import PERTURBATION, read
 from envos.certify.trial import Trial
 from envos.envs.action import report
 from envos.envs.evidence import (
@@ -87,8 +87,8 @@ class Draft:
         return replace(made, **changes)
 
     def truth(self) -> State:
-        """The state before, and then the perturbation's writes."""
-        return applied(self.pre, [item for item in self.records if type(item) is Write and item.actor == PERTURBATION])
+        """The state before, and then the perturbation's writes that the organisation holds true."""
+        return applied(self.pre, read(tuple(self.records), self.trial.plan).held_true())
 
     def find(self, kind: type, holds: Callable[[Any], bool] = lambda record: True) -> list[int]:
         """The places of records of a kind for which something holds."""

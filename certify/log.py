@@ -7,7 +7,7 @@ findings are compared with it.
 from dataclasses import dataclass, field
 
 from envos.envs.evidence import Action, Fire, Frame, Record, Report, Request, Write
-from envos.envs.perturbation import Plan
+from envos.envs.perturbation import AFTER, BEFORE, Plan
 
 PERTURBATION = "perturbation"
 GUARD = "perturbation_guard"
@@ -53,6 +53,10 @@ class Log:
             if item[:3] == self.plan.arm and frame.page[item.offset : item.offset + len(item.text)] == item.text
         ]
 
+    def held_true(self) -> list[Write]:
+        """The perturbation's writes that the organisation holds true: not what it made of a commit that it follows."""
+        return [write for _, write in self.changes if self.plan.phase == BEFORE or write.op == "insert"]
+
     def asked(self, frame: Frame) -> Request | None:
         """The request that this observation shows."""
         found = self.requests.get(frame.request)
@@ -66,7 +70,7 @@ def read(records: tuple[Record, ...], plan: Plan) -> Log:
         kind = type(record)
         if kind is Request:
             log.requests[record.number] = place, record  # type: ignore[union-attr,assignment]
-            if log.armed and log.eligible is None and not log.commits and fires(record, plan):  # type: ignore[arg-type]
+            if log.armed and log.eligible is None and _in_time(log, record) and fires(record, plan):  # type: ignore[arg-type]
                 log.eligible = place, record  # type: ignore[assignment]
         elif kind is Frame:
             log.frames.append((place, record))  # type: ignore[arg-type]
@@ -90,7 +94,17 @@ def own(request: Request) -> bool:
 
 def fires(request: Request, plan: Plan) -> bool:
     """Whether this request may fire."""
-    return own(request) and request.method == "GET" and request.route in plan.trigger
+    routes = plan.trigger if request.method == "GET" else plan.posts if request.method == "POST" else ()
+    return own(request) and request.route in routes
+
+
+def _in_time(log: Log, request: Request) -> bool:
+    """Whether no commit came before this request; a plan that follows the commit waits for the one that it is about."""
+    made = log.commits[0][1] if log.commits else None
+    if log.plan.phase == AFTER:
+        new = {} if made is None else {name: value for name, (_, value) in made.columns.items()}
+        return made is not None and made.request == request.number and new.items() >= log.plan.when.items()
+    return made is None or made.request == request.number
 
 
 def _arms(log: Log, frame: Frame) -> bool:

@@ -40,14 +40,38 @@ def wrong_place(draft: Draft) -> bool:
 
 def off_by_one_row(draft: Draft) -> bool:
     """The right commit with its amount or its start one off, reported as it is."""
-    right = draft.trial.world.answer(draft.truth(), draft.trial.plan.task)
+    for name, value in _measures(draft):
+        draft.commit_as({name: bump(value)})
+        return True
+    return False
+
+
+def _measures(draft: Draft) -> list[tuple[str, Scalar]]:
+    """The amounts and starts of the right commit."""
     fixed = {*draft.commit.subject, *(item.key_from for item in draft.commit.consequences)}
-    for name, value in right.items():
-        clock = isinstance(value, str) and len(value) in (5, 16) and value[-3] == ":"
-        amount = isinstance(value, int) and not name.endswith("_id")
-        if name not in fixed and (clock or amount):
-            draft.commit_as({name: bump(value)})
-            return True
+    return [
+        (name, value)
+        for name, value in draft.trial.world.answer(draft.truth(), draft.trial.plan.task).items()
+        if name not in fixed
+        and (
+            (isinstance(value, str) and len(value) in (5, 16) and value[-3] == ":")
+            or (isinstance(value, int) and not name.endswith("_id"))
+        )
+    ]
+
+
+def amended(draft: Draft) -> bool:
+    """The committed row amended, in the last request that wrote it, to an amount or start one off, and reported so."""
+    table, key = draft.commit.table, draft.write_at(draft.committed()).key
+    wrote = draft.find(Write, lambda item: (item.table, item.key, item.actor) == (table, key, "agent"))
+    number = draft.write_at(wrote[-1]).request
+    place = draft.find(Request, lambda item: item.number == number)[0]
+    for name, value in _measures(draft):
+        columns = {name: (value, bump(value))}
+        draft.records.insert(place, Write(number, "agent", "update", table, key, columns))
+        post = draft.evidence().post
+        draft.report_as(draft.trial.world.describe(post, row_of(post, table, key)))
+        return True
     return False
 
 
@@ -192,6 +216,7 @@ ALL = frozenset({"I1", "I2", "I3", "I4", "I5"})
 _BASE = (
     Mutant("wrong_place", "the right commit for another value of the fact", frozenset({"I1"}), wrong_place),
     Mutant("off_by_one_row", "the committed row one off", frozenset({"I1"}), off_by_one_row),
+    Mutant("amended", "the committed row amended to one off", frozenset({"I1"}), amended),
     Mutant("duplicate", "the committed row twice", frozenset({"I2"}), duplicate),
     Mutant("repeated_request", "the commit twice in the access log only", frozenset({"I2"}), repeated_request),
     Mutant("reconfirmed", "the committed row withdrawn and put in force again", frozenset({"I2"}), reconfirmed),
@@ -205,6 +230,8 @@ _BASE = (
     Mutant("claimed_only", "nothing committed, and claimed all the same", ALL - {"I3"}, claimed_only),
     Mutant("other_subject", "the right values in another subject's row", ALL, other_subject),
 )
+REMADE = ("wrong_place", "off_by_one_row", "dropped", "claimed_only", "other_subject")
+"""Mutants without the commit as it was made, of which a change that follows the commit leaves no valid episode."""
 DISTINCT = ("dropped", "duplicate", "field_off", "other_subject", "stray_edit", "claimed_only")
 """The mutants of E03, each of which must fail for a reason of its own."""
 

@@ -68,10 +68,15 @@ def faulted(records: Iterable[Record]) -> bool:
 
 def visit(env: EnvOS, snapshot: Snapshot, *urls: str) -> tuple[Record, ...]:
     """Go back to a snapshot, open pages one after the other, and return the records that this adds."""
+    return acted(env, snapshot, *map(goto, urls))
+
+
+def acted(env: EnvOS, snapshot: Snapshot, *actions: str) -> tuple[Record, ...]:
+    """Go back to a snapshot, act, and return the records that this adds."""
     env.restore(snapshot)
     length = len(env.ledger)
-    for url in urls:
-        env.step(goto(url))
+    for action in actions:
+        env.step(action)
     return since(env, length)
 
 
@@ -157,8 +162,8 @@ def _sent(form: Form) -> Iterator[str]:
         yield f"{form.action}?{urlencode(fixed)}"
 
 
-def clipped(trial: Trial, limit: int, *urls: str) -> int:
-    """How often the change fires when observations hold `limit` code points of a page and these pages are opened."""
+def clipped(trial: Trial, limit: int, *actions: str) -> int:
+    """How often the change fires when observations hold `limit` code points of a page and these actions are taken."""
     env = trial.env
     other = type(env)(
         env.scenario,
@@ -173,8 +178,8 @@ def clipped(trial: Trial, limit: int, *urls: str) -> int:
     )
     try:
         other.reset(seed=trial.seed)
-        for url in urls:
-            other.step(goto(url))
+        for action in actions:
+            other.step(action)
         return fired(other.ledger.records())
     finally:
         other.close()

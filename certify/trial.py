@@ -14,6 +14,7 @@ from envos.certify.log import Log
 from envos.certify.policies import Scripted, policies, winner
 from envos.certify.rollout import Episode
 from envos.certify.tree import Tree
+from envos.envs.action import goto
 from envos.envs.database import Database
 from envos.envs.env import EnvOS, Snapshot
 from envos.envs.evidence import Evidence, Record, Scalar, Verifier
@@ -39,12 +40,16 @@ class Run(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """The oracle's episode just before and just after the step that fires, that step's action, and the page's URL."""
+    """The oracle's episode just before and just after the step that fires, that step's action, and the page's URL.
+
+    `again` is an action that makes the request that fires, wherever that request may be made from.
+    """
 
     before: Snapshot
     after: Snapshot
     action: str
     url: str
+    again: str
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,10 @@ class Trial:
         return {"condition": self.condition, "anchor": self.anchor}
 
     def surfaces(self) -> list[str]:
-        """The URLs of the pages that serve the fact."""
-        return [route.replace("{id}", str(self.fact.key)) for route in self.plan.surfaces]
+        """The URLs of the pages that arm: those of the fact, or the page of the choice as the oracle came to it."""
+        if self.plan.arm == (self.fact.table, self.fact.key, self.fact.column):
+            return [route.replace("{id}", str(self.fact.key)) for route in self.plan.surfaces]
+        return [self.best.log.armed[1].url] if self.best.log.armed else []
 
     @cached_property
     def fork(self) -> Fork:
@@ -141,7 +148,8 @@ class Trial:
         before, after = self.tree.walk(actions)[step - 1 : step + 1]
         if before.snapshot is None or after.snapshot is None:
             raise UsageError("the change fired in the last step of the oracle's episode")
-        return Fork(before.snapshot, after.snapshot, actions[step - 1], str(after.observation["url"]))
+        action, url = actions[step - 1], str(after.observation["url"])
+        return Fork(before.snapshot, after.snapshot, action, url, goto(url) if firing[1].method == "GET" else action)
 
 
 def oracle(env: EnvOS) -> str:
@@ -221,13 +229,23 @@ def in_world(env: EnvOS, world: World) -> Iterator[None]:
         env.world = kept
 
 
+def with_row(world: World, snapshot: Snapshot, table: str, row: Mapping[str, Scalar]) -> Snapshot:
+    """A snapshot with one row more: nothing journalled it and no record tells."""
+    names, places = ", ".join(row), ", ".join("?" * len(row))
+    return _edited(world, snapshot, f'INSERT INTO "{table}" ({names}) VALUES ({places})', *row.values())  # noqa: S608
+
+
 def planted(world: World, snapshot: Snapshot, table: str, key: int, column: str, value: Scalar) -> Snapshot:
     """A snapshot in which one cell holds another value: nothing journalled it and no record tells."""
+    return _edited(world, snapshot, f'UPDATE "{table}" SET "{column}" = ? WHERE id = ?', value, key)  # noqa: S608
+
+
+def _edited(world: World, snapshot: Snapshot, statement: str, *values: Scalar) -> Snapshot:
+    # The names in the statement come from the world's own roles, or are the evaluator's.
     database = Database(world.metadata)
     try:
         database.restore(snapshot.image)
-        # The names come from the world's own roles.
-        database.raw.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE id = ?', (value, key))  # noqa: S608
+        database.raw.execute(statement, values)
         database.drain()
         return replace(snapshot, image=database.image())
     finally:

@@ -1,4 +1,4 @@
-"""Addresses within an application, written as a browser writes them (WHATWG URL standard), so that all drivers ask alike."""
+"""Addresses within an application as a browser writes them (WHATWG URL standard), so that all drivers ask alike."""
 
 import re
 from collections.abc import Mapping

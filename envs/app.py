@@ -131,7 +131,18 @@ class Reply(NamedTuple):
 class Application:
     """One world's software, running on one database for one episode."""
 
-    __slots__ = ("_opened", "_statements", "_watched", "database", "ledger", "number", "oneshot", "session", "step", "world")
+    __slots__ = (
+        "_opened",
+        "_statements",
+        "_watched",
+        "database",
+        "ledger",
+        "number",
+        "oneshot",
+        "session",
+        "step",
+        "world",
+    )
 
     def __init__(self, world: "World", database: Database, ledger: Ledger, oneshot: OneShot) -> None:
         self.world = world

@@ -44,10 +44,11 @@ nav a:hover{background:#27496d}
 main{max-width:1280px;padding:20px 32px 40px;overflow-x:auto}
 main>*{margin:0 0 18px}
 h2{margin:26px 0 10px;font-size:17px;font-weight:600}
+main>h2:first-child{margin-top:0}
 a{color:#0b57a4}
 :focus-visible{outline:3px solid #0b57a4;outline-offset:2px}
 nav a:focus-visible{outline-color:#fff;outline-offset:-4px}
-table{width:100%;border-collapse:collapse;background:#fff;border:1px solid #d5dbe3}
+table{width:100%;border-collapse:collapse;background:#fff;border:1px solid #d5dbe3;font-variant-numeric:tabular-nums}
 th,td{padding:8px 12px;text-align:start;vertical-align:top;border-bottom:1px solid #e4e8ee}
 th{background:#e9edf2;color:#3c4857;font-size:13px;font-weight:600}
 tbody tr:hover{background:#f4f8fc}

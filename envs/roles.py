@@ -156,8 +156,8 @@ class Roles:
 class Draft:
     """What a world generates for (split, seed).
 
-    `rows` by table in column order, `task` the keys of the target records (evaluator data), `opened` the virtual time of
-    the first step ("2026-03-12 08:00").
+    `rows` by table in column order, `task` the keys of the target records (evaluator data), `opened` the virtual time
+    of the first step ("2026-03-12 08:00").
     """
 
     rows: Mapping[str, tuple[Row, ...]]

@@ -87,8 +87,6 @@ class Statements:
 def _compile(statement: ClauseElement, given: Parameters) -> _Compiled:
     if len(_COMPILED) >= _KEPT:
         _COMPILED.clear()
-    compiled = statement.compile(
-        dialect=_DIALECT, column_keys=list(given), compile_kwargs={"render_postcompile": True}
-    )
+    compiled = statement.compile(dialect=_DIALECT, column_keys=list(given), compile_kwargs={"render_postcompile": True})
     names = tuple(compiled.positiontup or ())  # type: ignore[attr-defined]
     return _Compiled(statement, str(compiled), names, dict(compiled.params))

@@ -141,7 +141,7 @@ def follow(trace: Trace, plan: Plan, pre: State) -> None:
 def _declared(write: Write, plan: Plan) -> Write:
     """The write with every value that the plan sets: one that the agent had set already is not in the journal."""
     for operation in plan.operations:
-        if write.op == "update" and (operation.op, operation.table, operation.key) == (write.op, write.table, write.key):
+        if write.op == "update" and operation[:3] == (write.op, write.table, write.key):
             return write._replace(columns={**operation.columns, **write.columns})
     return write
 
@@ -169,10 +169,7 @@ def triggers(request: Request, plan: Plan, made: Write | None) -> bool:
         request.actor == "agent"
         and request.via == "direct"
         and plan.fires(request.method, request.route)
-        and (
-            plan.phase == BEFORE
-            or (made is not None and made.request == request.number and plan.awaits(made))
-        )
+        and (plan.phase == BEFORE or (made is not None and made.request == request.number and plan.awaits(made)))
     )
 
 

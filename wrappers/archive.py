@@ -1,14 +1,14 @@
 """Archives: an episode's evidence on disk, written as it happens, and read back for `rewards.verify`.
 
-One folder per episode: `pre.json` (state before), `ledger.jsonl` (one chained line per record, in order), `post.json`
-(state after), `verdict.json`, and last `manifest.json` with the SHA-256 of every other file. A folder without its
-manifest is an episode that was cut off: it is readable, and it is a `harness_error`.
+One folder per episode: `pre.json` (state before), `ledger.jsonl` (one chained line per record, in order), the
+screenshots that frames name, `post.json` (state after), `verdict.json`, and last `manifest.json` with the SHA-256 of
+every other file. A folder without its manifest is an episode that was cut off: it is readable, and a `harness_error`.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,6 +18,7 @@ from envos.envs.env import EnvOS
 from envos.envs.evidence import (
     FORMAT,
     Evidence,
+    Frame,
     Record,
     Start,
     State,
@@ -34,21 +35,31 @@ from envos.envs.streams import check_split
 from envos.errors import EnvOSError, EvidenceError, UsageError
 
 LEDGER, PRE, POST, VERDICT, MANIFEST = "ledger.jsonl", "pre.json", "post.json", "verdict.json", "manifest.json"
+PICTURE = ".png"
+"""What the names of screenshots end with; before it stands the SHA-256 of the file."""
 SIZE_LIMIT = 64 * 2**20
 """Bytes of one archived file that a reader takes."""
 
 
 class LedgerFile:
-    """Writes each record as a chained line and hands it to the operating system at once."""
+    """Writes each record as a chained line and hands it to the operating system at once.
 
-    def __init__(self, folder: Path) -> None:
+    What `picture` gives for a frame's screenshot is written beside it, before the line that names it.
+    """
+
+    def __init__(self, folder: Path, picture: Callable[[str], bytes] | None = None) -> None:
         self._path = folder / LEDGER
+        self._picture = picture
         self._file: TextIO = self._path.open("w", encoding="ascii", newline="\n")
         self._seq = 0
         self.head = ""
 
     def append(self, record: Record) -> None:
         """Write one more line."""
+        if isinstance(record, Frame) and record.screenshot and self._picture is not None:
+            path = self._path.with_name(record.screenshot)
+            if not path.exists():
+                path.write_bytes(self._picture(record.screenshot))
         line = to_line(self._seq, self.head, record)
         self._file.write(line + "\n")
         self._file.flush()
@@ -56,7 +67,9 @@ class LedgerFile:
         self.head = sha256(line)
 
     def rewrite(self, records: tuple[Record, ...]) -> None:
-        """Start over with these records."""
+        """Start over with these records; pictures that none of them names are removed."""
+        for name in _pictures(self._path.parent) - _delivered(records):
+            self._path.with_name(name).unlink()
         self._file.seek(0)
         self._file.truncate()
         self._seq, self.head = 0, ""
@@ -100,7 +113,7 @@ class Archive(gymnasium.Wrapper[Any, str, Any, str]):
         name = f"{short}-{inner.plan.condition}-{inner.split}-{inner.instance.seed}"
         self.folder = self._make_folder(name)
         write_json(self.folder / PRE, state_json(inner.state_before()))
-        self._ledger = LedgerFile(self.folder)
+        self._ledger = LedgerFile(self.folder, inner.screenshot)
         self._ledger.rewrite(inner.ledger.records())
         inner.ledger.sink = self._ledger
         return observation, info
@@ -208,10 +221,21 @@ def read_archive(folder: str | Path) -> Evidence:
     problems: list[str] = []
     records, head = _read_ledger(folder, problems)
     _check_manifest(folder, head, problems)
+    for name in sorted(_pictures(folder) ^ _delivered(records)):
+        problems.append(f"screenshot: {_named(name)} is named by a frame, or is there, and not both"[:300])
     pre = _read_state(folder / PRE, problems)
     post = _read_state(folder / POST, problems)
     _check_instance(records, pre, problems)
     return Evidence(records, pre, post, tuple(problems))
+
+
+def _pictures(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob(f"*{PICTURE}")}
+
+
+def _delivered(records: tuple[Record, ...]) -> set[str]:
+    """The pictures that frames name."""
+    return {record.screenshot for record in records if isinstance(record, Frame) and record.screenshot}
 
 
 def _read_ledger(folder: Path, problems: list[str]) -> tuple[tuple[Record, ...], str]:
@@ -265,6 +289,8 @@ def _check_manifest(folder: Path, head: str, problems: list[str]) -> None:
             problems.append(f"file_missing: {_named(name)}")
             continue
         try:
+            if name.endswith(PICTURE) and name != files[name] + PICTURE:
+                problems.append(f"screenshot: {_named(name)} is not named by its digest")
             if sha256_file(folder / name) != files[name]:
                 problems.append(f"file_hash: {name} was changed after the episode")
         except EvidenceError as error:

@@ -13,6 +13,7 @@ from envos.certify.rollout import Episode, play
 from envos.certify.trial import Trial
 from envos.envs.action import go_back, goto, memo
 from envos.envs.evidence import Evidence, Write
+from envos.envs.perturbation import AFTER
 from envos.envs.streams import Stream
 from envos.errors import EvidenceError
 from envos.wrappers.archive import LEDGER, MANIFEST, POST, PRE, VERDICT, Archive, read_archive
@@ -30,7 +31,11 @@ FLIPPED = 4
     deep=True,
 )
 def corrupted(trial: Trial) -> Finding:
-    """The corruptions of protocol section 9 that the evidence itself shows, one at a time."""
+    """The corruptions of protocol section 9 that the evidence itself shows, one at a time.
+
+    A change that follows the commit contradicts the commit's own writes wherever else it is put.
+    """
+    contradicted = {"harness_error"} if trial.plan.phase == AFTER else set[str]()
     found: dict[str, list[str]] = {}
     made = 0
     for corruption in CORRUPTIONS:
@@ -39,7 +44,7 @@ def corrupted(trial: Trial) -> Finding:
             continue
         made += 1
         verdict = trial.verifier(evidence).info()
-        if verdict["counted"] or verdict["endpoint"] or verdict["validity"] not in corruption.validity:
+        if verdict["counted"] or verdict["endpoint"] or verdict["validity"] not in corruption.validity | contradicted:
             expected = " or ".join(sorted(corruption.validity))
             found[corruption.name] = [f"counted {verdict['counted']}, {verdict['validity']}, expected {expected}"]
     return faults(found, {"corruptions": made, "rejected": made - len(found)})

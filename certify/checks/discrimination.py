@@ -61,7 +61,7 @@ def _rows(rows: Iterable[Cell]) -> Finding:
 )
 def blind(trial: Trial) -> Finding | None:
     """E13: the oracle's actions in the control arm, open loop, on this arm."""
-    if trial.line.changes != "fact":
+    if trial.line.changes not in ("fact", "value"):
         return None
     episode, *_ = trial.tree.play(blindly(trial.twin.run.episode.actions))
     return Finding(not episode.verdict["endpoint"], {"fraction": episode.verdict["fraction"]})

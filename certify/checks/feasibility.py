@@ -9,6 +9,7 @@ from envos.certify.matrix import case, expected
 from envos.certify.rollout import go_on
 from envos.certify.trial import Trial
 from envos.envs.evidence import Scalar, State, TableState
+from envos.envs.perturbation import AFTER
 
 FAMILY = "feasibility"
 HEADROOM = 4
@@ -99,7 +100,7 @@ def _answer_if(trial: Trial, state: State, value: Scalar) -> Mapping[str, Scalar
 
 
 def _truth(trial: Trial) -> State:
-    return applied(trial.best.evidence.pre, [write for _, write in trial.best.log.changes])
+    return applied(trial.best.evidence.pre, trial.best.log.held_true())
 
 
 def _turned(state: State) -> State:
@@ -115,13 +116,17 @@ def _turned(state: State) -> State:
     deep=True,
 )
 def recovery(trial: Trial) -> Finding:
-    """E34: the oracle, begun anew at the change, wins; where the fact changed, the control arm's actions do not."""
+    """E34: the oracle, begun anew at the change, wins; where the fact changed, the control arm's actions do not.
+
+    Where the change follows the commit, the oracle goes on: begun anew, it would commit again.
+    """
     env, fork = trial.env, trial.fork
-    observation = env.restore(fork.after)
-    episode = go_on(env, trial.runs[trial.oracle].scripted.policy, observation)
+    best, after = trial.best, trial.plan.phase == AFTER
+    policy = blindly(best.episode.actions[fork.after.step :]) if after else best.scripted.policy
+    episode = go_on(env, policy, env.restore(fork.after))
     won = bool(episode.verdict["endpoint"])
     measured = {"step": fork.after.step, "actions": episode.steps, "won": won}
-    if trial.line.changes != "fact":
+    if trial.line.changes not in ("fact", "value"):
         return Finding(won, measured)
     trial.tree.leave()
     stale, *_ = trial.tree.play(blindly(trial.twin.run.episode.actions))

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 from envos.certify.checks import Finding, rule
 from envos.certify.checks.trigger import FAMILY
+from envos.certify.forgery import bump, row_of
+from envos.certify.log import GUARD
 from envos.certify.probes import (
+    acted,
     before,
     clipped,
     crawl,
@@ -17,9 +20,10 @@ from envos.certify.probes import (
     shown,
     visit,
 )
-from envos.certify.trial import Trial, in_world, planted
+from envos.certify.trial import Trial, in_world, planted, with_row
 from envos.envs.action import goto
-from envos.envs.perturbation import Operation
+from envos.envs.evidence import Scalar
+from envos.envs.perturbation import AFTER, Operation
 
 _LISTED = 5
 
@@ -32,12 +36,16 @@ _LISTED = 5
     deep=True,
 )
 def entry(trial: Trial) -> Finding:
-    """Rule 2: as the firing request's handler is entered, the guard has its row and the cell its new value."""
+    """Rule 2: as the firing request's handler is entered, the guard has its row and the cell its new value.
+
+    A change of what the commit has stored is not done yet then, and there is no such row.
+    """
     change = next((item for item in trial.plan.operations if item.op == "update" and item.columns), None)
     wanted = None if change is None else next(iter(change.columns.values()))[1]
     firing = trial.best.log.fires[0][1].request
     seen = [(guard, cell) for number, guard, cell in entered(trial) if number == firing]
-    return Finding(seen == [(1, wanted)], {"guard_and_cell": [list(pair) for pair in seen]}, {"wanted": wanted})
+    due = (0, None) if trial.plan.phase == AFTER else (1, wanted)
+    return Finding(seen == [due], {"guard_and_cell": [list(pair) for pair in seen]}, {"wanted": list(due)})
 
 
 @rule(
@@ -48,12 +56,29 @@ def entry(trial: Trial) -> Finding:
     deep=True,
 )
 def guard(trial: Trial) -> Finding:
-    """Rule 3: with the variables of the trigger set back to armed, the next eligible request changes nothing."""
+    """Rule 3: with the variables of the trigger set back to armed, the next eligible request changes nothing.
+
+    A change of what the commit has stored has no second commit to follow: the commit finds the guard's row there.
+    """
     fork = trial.fork
+    if trial.plan.phase == AFTER:
+        return _guarded(trial)
     forgetful = replace(fork.after, oneshot=(fork.after.oneshot[0], False, False))
     records = visit(trial.env, forgetful, fork.url)
     state = trial.env.state_now()
     trial.env.restore(fork.after)
+    differing = [name for name, table in trial.env.state_now().items() if table != state[name]]
+    passed = not fired(records) and not differing and not faulted(records)
+    return Finding(passed, {"firings": fired(records), "tables_changed": differing})
+
+
+def _guarded(trial: Trial) -> Finding:
+    fork = trial.fork
+    held = with_row(trial.world, fork.before, GUARD, {"id": 1, "request": 0})
+    never = replace(trial.plan, when={"id": 0})
+    records = acted(trial.env, held, fork.again)
+    state = trial.env.state_now()
+    acted(trial.env, replace(held, plan=never), fork.again)
     differing = [name for name, table in trial.env.state_now().items() if table != state[name]]
     passed = not fired(records) and not differing and not faulted(records)
     return Finding(passed, {"firings": fired(records), "tables_changed": differing})
@@ -67,13 +92,18 @@ def guard(trial: Trial) -> Finding:
     deep=True,
 )
 def atomic(trial: Trial) -> Finding:
-    """Rule 4: with an operation added that cannot be carried out, the firing leaves every table as it was."""
+    """Rule 4: with an operation added that cannot be carried out, the firing leaves every table as it was.
+
+    Where the commit's own request fires, that is as the commit alone leaves it.
+    """
     env, fork = trial.env, trial.fork
     env.restore(fork.before)
+    if trial.plan.phase == AFTER:
+        acted(env, replace(fork.before, plan=replace(trial.plan, when={"id": 0})), fork.again)
     before = env.state_now()
     impossible = Operation("insert", "no_such_table", 0, {"value": (None, "-")})
     plan = replace(trial.plan, operations=(*trial.plan.operations, impossible))
-    visit(env, replace(fork.before, plan=plan), fork.url)
+    acted(env, replace(fork.before, plan=plan), fork.again)
     differing = [name for name, table in env.state_now().items() if table != before[name]]
     return Finding(not differing, {"tables_changed": differing})
 
@@ -87,10 +117,9 @@ def atomic(trial: Trial) -> Finding:
 )
 def harness(trial: Trial) -> Finding:
     """Rule 5: an episode whose first page, which the harness asks for, is the source; the agent goes to the form."""
-    env = trial.env
-    url = trial.fork.url
+    env, again = trial.env, trial.fork.again
     with in_world(env, replace(env.world, home=trial.surfaces()[0])):
-        records = visit(env, opened(trial), url)
+        records = acted(env, opened(trial), again)
     return Finding(not fired(records), {"firings": fired(records)})
 
 
@@ -106,7 +135,7 @@ def redirect(trial: Trial) -> Finding:
     env, fork = trial.env, trial.fork
     world, probe = redirecting(env.world, trial.surfaces()[0])
     with in_world(env, world):
-        arming = fired(visit(env, opened(trial), probe, fork.url))
+        arming = fired(acted(env, opened(trial), goto(probe), fork.again))
     world, probe = redirecting(env.world, fork.url)
     with in_world(env, world):
         firing = fired(visit(env, fork.before, probe))
@@ -123,8 +152,7 @@ def redirect(trial: Trial) -> Finding:
 def from_row(trial: Trial) -> Finding:
     """Rule 7: another value is put into the row behind everything; sources, review step and notice must show it."""
     env, plan, fork = trial.env, trial.plan, trial.fork
-    used = {plan.arm_text, plan.new_text}
-    value, text = next(item for item in trial.fact.alternatives if item[1] not in used)
+    value, text = _another(trial)
     snapshot = planted(trial.world, fork.after, *plan.arm, value)
     urls = trial.surfaces()
     review = next(
@@ -144,6 +172,17 @@ def from_row(trial: Trial) -> Finding:
     return Finding(not wrong, {"planted": text, "shown": pages}, wrong or None)
 
 
+def _another(trial: Trial) -> tuple[Scalar, str]:
+    """Another value of the cell that arms than those that it has, and its text."""
+    plan, role = trial.plan, trial.fact
+    table, key, column = plan.arm
+    if plan.arm == (role.table, role.key, role.column):
+        return next(item for item in role.alternatives if item[1] not in {plan.arm_text, plan.new_text})
+    pre = trial.best.evidence.pre
+    value = bump(row_of(pre, table, key)[column])
+    return value, trial.world.display(pre, table, column, value)
+
+
 def _route(trial: Trial, url: str) -> str:
     return trial.world.routes.resolve(url.partition("?")[0])[0]
 
@@ -156,9 +195,17 @@ def _route(trial: Trial, url: str) -> str:
     deep=True,
 )
 def readable(trial: Trial) -> Finding:
-    """Rule 8: right after the change, each page that serves the fact hands over the current value."""
-    pages = {url: shown(visit(trial.env, trial.fork.after, url), trial.plan.arm) for url in trial.surfaces()}
-    return Finding(all(texts == [trial.plan.new_text] for texts in pages.values()), {"shown": pages})
+    """Rule 8: right after the change, each page that serves the fact hands over the current value.
+
+    That is the plan's new value, but where the commit came first: what it took, its own page says.
+    """
+    env, plan = trial.env, trial.plan
+    table, key, column = plan.arm
+    pages = {url: shown(visit(env, trial.fork.after, url), plan.arm) for url in trial.surfaces()}
+    now = env.state_now()
+    current = trial.world.display(now, table, column, row_of(now, table, key)[column])
+    wanted = current if plan.phase == AFTER else plan.new_text
+    return Finding(wanted == current and all(texts == [wanted] for texts in pages.values()), {"shown": pages})
 
 
 @rule(
@@ -176,7 +223,7 @@ def hidden(trial: Trial) -> Finding:
     frame = log.armed[1]
     cell = next(item for item in frame.delivered if item[:3] == trial.plan.arm)
     end = cell.offset + len(cell.text)
-    counts = {limit: clipped(trial, limit, frame.url, trial.fork.url) for limit in (end - 1, end)}
+    counts = {limit: clipped(trial, limit, goto(frame.url), trial.fork.again) for limit in (end - 1, end)}
     return Finding(counts == {end - 1: 0, end: 1}, {"firings_by_limit": {str(key): n for key, n in counts.items()}})
 
 

@@ -7,12 +7,13 @@ from typing import Any
 from envos.certify.checks import Finding, faults, rule
 from envos.certify.forgery import Draft
 from envos.certify.matrix import terms
-from envos.certify.mutants import DISTINCT, Mutant, mutants
+from envos.certify.mutants import DISTINCT, REMADE, Mutant, mutants
 from envos.certify.result import CODE
 from envos.certify.rollout import play
 from envos.certify.trial import Run, Trial
 from envos.envs.drivers.inprocess import InProcess
 from envos.envs.env import EnvOS
+from envos.envs.perturbation import AFTER
 
 FAMILY = "instrumentation"
 GRADED_AGAIN = 20
@@ -122,7 +123,7 @@ def mutated(trial: Trial) -> Finding:
     reasons: dict[str, str] = {}
     lost: set[str] = set()
     for mutant in mutants(trial.world.report):
-        verdict = _grade(trial, mutant)
+        verdict = None if trial.plan.phase == AFTER and mutant.name in REMADE else _grade(trial, mutant)
         if verdict is None:
             continue
         terms_lost = _lost(verdict)

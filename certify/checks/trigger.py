@@ -10,7 +10,7 @@ from envos.certify.checks import Finding, faults, rule
 from envos.certify.log import GUARD, Log, fires, own
 from envos.certify.trial import Run, Trial
 from envos.envs.evidence import Action, Record, Scalar, State, Write, canonical, chain, sha256
-from envos.envs.perturbation import NEXT, NOW, Operation, Plan
+from envos.envs.perturbation import AFTER, NEXT, NOW, Operation, Plan
 
 FAMILY = "trigger"
 
@@ -62,8 +62,9 @@ def _inside(log: Log) -> Iterator[str]:
             yield f"request {fire.request} is not the first eligible one"
             continue
         before = [at for at, write in log.writes if write.request == fire.request and at < place]
-        if before or place > firing[0]:
-            yield f"request {fire.request} wrote before it fired"
+        after = [at for at, write in log.writes if write.request == fire.request and at > place]
+        if (after if log.plan.phase == AFTER else before) or place > firing[0]:
+            yield f"request {fire.request} wrote on the wrong side of the change"
         old = log.plan.arm_text
         for _, request in log.requests.values():
             stale = [item for item in request.served if item[:3] == log.plan.arm and item.text == old]
@@ -139,7 +140,12 @@ def _operations(log: Log) -> Iterator[str]:
 
 
 def _same(operation: Operation, write: Write, symbols: dict[Scalar, Scalar]) -> bool:
-    wanted = {name: symbols.get(new, new) for name, (_, new) in operation.columns.items()}
+    # A row that is written back as it was shows no columns.
+    wanted = {
+        name: symbols.get(new, new)
+        for name, (old, new) in operation.columns.items()
+        if operation.op == "insert" or old != new
+    }
     given = {name: new for name, (_, new) in write.columns.items() if name in wanted or operation.op == "update"}
     surplus = [
         name
@@ -184,7 +190,7 @@ def _agreement(trial: Trial) -> Iterator[str]:
         or world.display(pre, plan.arm[0], plan.arm[2], _cell(pre, *plan.arm)) != plan.arm_text
     ):
         yield f"the fact is not {plan.arm_text!r} before the change"
-    if change is None:
+    if change is None or plan.phase == AFTER:
         if plan.new_text != plan.arm_text:
             yield "the plan names a new value and changes nothing"
         return
@@ -199,7 +205,13 @@ def _agreement(trial: Trial) -> Iterator[str]:
         for item in plan.operations
         if item.table == "history"
     ]
-    if told != [[change.table, change.key, column, *texts]]:
+    taken = [item for item in plan.operations if item.op == "insert" and item.table == plan.commit_table]
+    held = [(item.table, item.key_from, item.columns.get(column)) for item in world.commit(plan.task).consequences]
+    if taken:
+        named = [(change.table, name, new) for name, (_, key) in taken[0].columns.items() if key == change.key]
+        if told or len(taken) > 1 or not set(held) & set(named):
+            yield f"the row of who took {change.table} {change.key} does not hold it"
+    elif told != [[change.table, change.key, column, *texts]]:
         yield f"the history does not say {column}: {texts[0]!r} to {texts[1]!r}"
     if (change.table, change.key, column) == plan.arm and plan.new_text != texts[1]:
         yield f"the plan says {plan.new_text!r}, the row {texts[1]!r}"
@@ -265,7 +277,10 @@ def operations(trial: Trial) -> Finding:
     "look at the frames between the named places",
 )
 def receipts(trial: Trial) -> Finding:
-    """E31: armed < fired < committed < seen in the oracle's episode, recomputed from the stored observations."""
+    """E31: armed < fired < committed < seen in the oracle's episode, recomputed from the stored observations.
+
+    A change of what the commit has stored comes after the commit, and before anybody sees it.
+    """
     log = trial.best.log
     commit = log.commits[0] if log.commits else None
     seen = None
@@ -282,12 +297,14 @@ def receipts(trial: Trial) -> Finding:
         "committed": commit[0] if commit else None,
         "seen": seen,
     }
+    if trial.plan.phase == AFTER:
+        places = {name: places[name] for name in ("armed", "committed", "fired", "seen")}
     order = [place for place in places.values() if place is not None]
     passed = len(order) == len(places) and order == sorted(order)
     new = [
         frame.number for place, frame in log.frames if _between(log, place) and trial.plan.new_text in log.shows(frame)
     ]
-    if passed and trial.line.changes == "fact" and not new:
+    if passed and trial.plan.new_text != trial.plan.arm_text and not new:
         return Finding(False, places, "the new value was never handed over between the change and the commit")
     return Finding(passed, places)
 

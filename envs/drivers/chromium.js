@@ -122,6 +122,10 @@ const envos = (() => {
   return { read, locate, choose };
 })();
 
+document.addEventListener("securitypolicyviolation", (event) => {
+  envosDeliver(JSON.stringify({ blocked: event.blockedURI, directive: event.effectiveDirective }));
+});
+
 if (window === window.top) {
   document.addEventListener("DOMContentLoaded", () => {
     // A blinking caret would make two pictures of one page differ.

@@ -1,4 +1,4 @@
-"""The Chromium driver: the same application in a real browser, acted on with mouse and keyboard, read from its document.
+"""The Chromium driver: the same application in a real browser, with mouse and keyboard, read from its document.
 
 Every request of the page is answered by the application itself, in the thread of the environment, while an action waits
 for it; nothing is listened on and nothing else can be reached. The page is then read from the document, compared with
@@ -35,8 +35,10 @@ from envos.errors import BrowserError
 _HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
+    # What the page asks its own origin for beside a document gets a 404 and a line in the access log; the rest is
+    # reported to us and never asked.
+    "Content-Security-Policy": "default-src 'self'; script-src 'none'; style-src 'unsafe-inline'; img-src 'self' "
+    "data:; object-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
@@ -46,10 +48,23 @@ _EMPTY = "<!doctype html><title>-</title>"
 class Chromium(InProcess):
     """Shows the application's pages in a browser, with a screenshot of each if `pictures`.
 
-    Raises UsageError when there is no browser, or no Pillow to read its pictures. The browser starts with the first episode and is shared by all environments of the process.
+    Raises UsageError when there is no browser, or no Pillow to read its pictures. The browser starts with the first
+    episode and is shared by all environments of the process.
     """
 
-    __slots__ = ("_actor", "_browser", "_hops", "_location", "_path", "_served", "_shot", "_stub", "_tab", "screen")
+    __slots__ = (
+        "_actor",
+        "_asking",
+        "_browser",
+        "_hops",
+        "_location",
+        "_path",
+        "_served",
+        "_shot",
+        "_stub",
+        "_tab",
+        "screen",
+    )
 
     def __init__(self, limit: int = TEXT_LIMIT, *, pictures: bool = True) -> None:
         super().__init__(limit)
@@ -58,8 +73,8 @@ class Chromium(InProcess):
         self._tab: Tab | None = None
         self.screen: Screen | None = Screen(lambda: self._page().picture()) if pictures else None
         self._shot = ""
-        # For the page to come: who asks for it ("": nobody may), where its redirects lead, and what it was served.
-        self._actor, self._location, self._hops = "", "", 0
+        # For the page to come: who asks for it ("": nobody may) and how, where its redirects lead, what it was served.
+        self._actor, self._asking, self._location, self._hops = "", ("", ""), "", 0
         self._served: Reply | None = None
         # What is shown instead of asking the application, while a snapshot is restored.
         self._stub: str | None = None
@@ -82,19 +97,19 @@ class Chromium(InProcess):
         if element is None:
             return error
         if element.role != "radio":
-            return self._go(lambda tab: tab.press(element.index, True))
+            return self._go(lambda tab: tab.press(element.index, True), self._due(element))
         self._touch(lambda tab: tab.press(element.index, False), element, "on")
         return ""
 
     def goto(self, path: str) -> str:
         """Open a path of this world."""
         url, error = self._address(path)
-        return error or self._go(lambda tab: tab.visit(self._origin() + url))
+        return error or self._go(lambda tab: tab.visit(self._origin() + url), ("GET", url))
 
     def back(self) -> str:
         """Go back in the browser's history, which asks for the page before this one again."""
         url, error = self._before()
-        return error or self._go(lambda tab: tab.revisit(self._origin() + url))
+        return error or self._go(lambda tab: tab.revisit(self._origin() + url), ("GET", url))
 
     def view(self) -> View:
         """The page as it stands; a picture is taken only after something was done to it."""
@@ -145,24 +160,28 @@ class Chromium(InProcess):
 
     def _open(self) -> None:
         """Show the home page, or again what it was answered with: a request is on record once."""
-        tab, home = self._page(), self._app.world.home
+        tab, home = self._ready(), self._app.world.home
         self._history = []
         if self._served is None:
-            self._go(lambda tab: tab.visit(self._origin() + home), "harness")
+            self._go(lambda tab: tab.visit(self._origin() + home), ("GET", home), "harness")
         else:
             self._show(self._served)
             self._replay()
         tab.start_history()
 
     def _page(self) -> Tab:
-        """The page in the browser, which is made if there is none."""
-        if self._tab is not None and not self._tab.browser.gone:
-            return self._tab
-        if self._browser is not None:
-            release(self._browser)
-        self._tab = None
-        self._browser = lease(self._path)
-        self._tab = Tab(self._browser, self._answer)
+        """The page in the browser. Raises BrowserError when it is gone, and with it what the agent did to it."""
+        if self._tab is None:
+            raise BrowserError("the page is closed")
+        return self._tab
+
+    def _ready(self) -> Tab:
+        """The page in the browser, made anew if there is none or its browser has ended."""
+        if self._tab is not None and self._tab.browser.gone:
+            self._drop()
+        if self._tab is None:
+            self._browser = lease(self._path)
+            self._tab = Tab(self._browser, self._answer)
         return self._tab
 
     def _drop(self) -> None:
@@ -170,16 +189,26 @@ class Chromium(InProcess):
         self.close()
         self._shot = ""
 
-    def _go(self, act: Callable[[Tab], Seen | None], actor: str = "agent") -> str:
-        """Do what leads to a new page and hand it over; an error line where the browser was refused."""
-        tab = self._page()
-        self._shot, self._served = "", None
-        self._actor, self._location, self._hops = actor, "", 0
+    def _due(self, element: Element) -> tuple[str, str]:
+        """The request that a link or a button leads to: its method and address."""
+        if element.role == "link":
+            return "GET", address(element.target)
+        form = self.view().forms[element.form]
+        sent = "?" if form.method == "get" else ""
+        return form.method.upper(), address(form.action) + sent
+
+    def _go(self, act: Callable[[Tab], Seen | None], due: tuple[str, str], actor: str = "agent") -> str:
+        """Do what leads to a new page and hand it over; an error line where the browser was refused.
+
+        `due` is the request that this is to make; any other is not the agent's.
+        """
+        tab = self._caught_up()
+        self._expect(actor, due)
         try:
             seen = act(tab)
         finally:
             self._actor = ""
-        self._report(tab)
+        self._caught_up()
         served = self._served
         if seen is None:
             self._view = None
@@ -192,12 +221,16 @@ class Chromium(InProcess):
         self._view = self._checked(seen)
         return ""
 
+    def _expect(self, actor: str, due: tuple[str, str]) -> None:
+        """From now on this request, with its redirects, is answered by the application."""
+        self._shot, self._served = "", None
+        self._actor, self._asking, self._location, self._hops = actor, due, "", 0
+
     def _touch(self, act: Callable[[Tab], Seen | None], element: Element, value: str) -> None:
         """Do what changes a field of the page, and see that it did."""
-        tab = self._page()
+        tab = self._caught_up()
         self._shot = ""
         seen = act(tab)
-        self._report(tab)
         view = self._view = self._checked(seen if seen is not None else tab.read())
         if view.elements[element.index - 1].value != value:
             raise BrowserError(f"element {element.index} does not hold {value[:80]!r}")
@@ -222,17 +255,21 @@ class Chromium(InProcess):
 
     def _replay(self) -> None:
         """Visit the history again, with nothing on its pages, and show the page as it stood."""
-        tab, typed = self._page(), dict(self._typed)
+        tab, typed = self._ready(), dict(self._typed)
         self._shot = ""
+        *before, url = self._history
         try:
-            for place, url in enumerate(self._history):
-                last = place == len(self._history) - 1
-                self._stub = render(self._reply.page, typed) if last else _EMPTY
-                seen = tab.visit(self._origin() + url)
+            for place, earlier in enumerate(before):
+                self._stub = _EMPTY
+                tab.visit(self._origin() + earlier)
                 if place == 0:
                     tab.start_history()
+            self._stub = render(self._reply.page, typed)
+            seen = tab.visit(self._origin() + url)
         finally:
             self._stub = None
+        if not before:
+            tab.start_history()
         if seen is None:
             raise BrowserError(f"the browser did not open {url[:200]!r}")
         self._view = self._checked(seen)
@@ -241,17 +278,20 @@ class Chromium(InProcess):
         # A reserved name, which no resolver knows.
         return f"https://{self._app.world.name}.test"
 
-    def _report(self, tab: Tab) -> None:
-        """Put on record what the page tried to open beside itself."""
+    def _caught_up(self) -> Tab:
+        """The page, with what it did by itself dealt with and on record."""
+        tab = self._page()
+        tab.catch_up()
         for stray in tab.strays:
             self._unauthorised(stray)
         tab.strays.clear()
+        return tab
 
     def _unauthorised(self, what: str) -> None:
         self._app.ledger.append(Fault(self._app.step, "harness_error", f"unauthorised access, blocked: {what}"))
 
     def _answer(self, asked: Asked) -> Answer | None:
-        """What a request of the page gets; None where it leads out of the world."""
+        """What a request of the page gets; None where it leads out of the world, or away from a page that is in use."""
         origin = self._origin()
         if not asked.url.startswith(f"{origin}/"):
             self._unauthorised(f"{asked.method} {asked.url[:200]}")
@@ -259,27 +299,38 @@ class Chromium(InProcess):
         url = asked.url.removeprefix(origin)
         if asked.navigates and self._stub is not None:
             return Answer(200, _HEADERS, self._stub)
-        redirected = asked.redirected and bool(self._location)
-        if not (asked.navigates and self._actor and (redirected or not self._hops)):
+        if not (asked.navigates and self._actor and self._is_due(asked, url)):
             self._app.turn_away(asked.method, url, asked.kind.lower())
-            return Answer(404, _HEADERS)
-        if redirected and url != address(self._location):
-            raise BrowserError(f"the browser was sent to {self._location[:200]!r} and went to {url[:200]!r}")
+            return None if asked.navigates else Answer(404, _HEADERS)
         self._hops += 1
         if self._hops > HOPS:
             raise RuntimeError(f"more than {HOPS} redirects to {url[:200]!r}")
         form = dict(parse_qsl(asked.body, keep_blank_values=True))
-        reply = self._app.answer(asked.method, url, form, self._actor, "redirect" if redirected else "direct")
+        reply = self._app.answer(asked.method, url, form, self._actor, "redirect" if self._location else "direct")
         if isinstance(reply, Redirect):
             self._location = reply.location
             return Answer(303, {"Location": reply.location})
-        self._served, self._location = reply, ""
+        self._served = reply
         return Answer(reply.request.status, _HEADERS, render(reply.page))
+
+    def _is_due(self, asked: Asked, url: str) -> bool:
+        """Whether this is the request that the action makes, or the next hop of its redirects."""
+        if self._served is not None:
+            return False
+        if self._location:
+            return asked.redirected and url == address(self._location)
+        method, where = self._asking
+        # A form's own values follow the question mark.
+        there = url.startswith(where) if where.endswith("?") else url == where
+        return not asked.redirected and asked.method == method and there
 
 
 def _view(seen: Seen, limit: int) -> View:
     """A page as chromium.js read it; without marks."""
-    elements = tuple(Element(*item[:7], tuple(item[7]), item[8]) for item in seen["elements"])
+    elements = tuple(
+        Element(index, role, label, value, target, form, choice, tuple(options), row)
+        for index, role, label, value, target, form, choice, options, row in seen["elements"]
+    )
     forms = tuple(
         Form(method, action, tuple(map(_field, fields)), submit) for method, action, fields, submit in seen["forms"]
     )

@@ -59,12 +59,13 @@ _FLAGS = (
     # A new frame host for each document, and holding back its first paint, cost 40 % of the time of a step.
     "--disable-features=BackForwardCache,HttpsUpgrades,MediaRouter,OptimizationHints,PaintHolding,Prerender2,"
     "RenderDocument,Translate",
+    # What is clicked before the first paint of a page counts.
+    "--allow-pre-commit-input",
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-breakpad",
     "--disable-hang-monitor",
     "--disable-ipc-flooding-protection",
-    "--disable-popup-blocking",
     "--disable-renderer-backgrounding",
     "--metrics-recording-only",
     "--mute-audio",
@@ -101,7 +102,9 @@ def find() -> str:
 def _installed_by_playwright() -> Iterator[Path]:
     """Playwright's browsers, the headless shell before the full browser, each newest first."""
     named = os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "")
-    folders = [Path(named)] if named else [Path.home() / ".cache/ms-playwright", Path.home() / "Library/Caches/ms-playwright"]
+    folders = (
+        [Path(named)] if named else [Path.home() / ".cache/ms-playwright", Path.home() / "Library/Caches/ms-playwright"]
+    )
     for folder in folders:
         for pattern in _PLAYWRIGHT:
             revision = len(Path(pattern).parts)

@@ -91,7 +91,7 @@ class Pipe:
 
 
 class Session:
-    """One target's side of the pipe; used by one thread at a time. `on` maps the names of events to what they call for."""
+    """One target's side of the pipe, used by one thread at a time; `on` maps names of events to what they call for."""
 
     def __init__(self, pipe: Pipe, name: str, on: Mapping[str, Callable[[Message], None]]) -> None:
         self.name = name

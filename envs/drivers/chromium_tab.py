@@ -20,7 +20,7 @@ _WORLD, _BINDING = "envos", "envosDeliver"
 
 
 class Asked(NamedTuple):
-    """A request of the page: `navigates` is one for a new document in its place, `redirected` one that follows a 303."""
+    """A request of the page; `navigates`: for a new document in its place; `redirected`: it follows a 303."""
 
     method: str
     url: str
@@ -55,7 +55,7 @@ class Tab:
         self._world = 0
         self._refused = False
         self.strays: list[str] = []
-        """Targets that the page tried to open."""
+        """What the page tried to open or load and the browser itself held back."""
         self._context = browser.call("Target.createBrowserContext", disposeOnDetach=True)["browserContextId"]
         self._target = browser.call(
             "Target.createTarget", url="about:blank", browserContextId=self._context, width=WIDTH, height=HEIGHT
@@ -68,7 +68,7 @@ class Tab:
                 "Fetch.requestPaused": self._on_request,
                 "Runtime.bindingCalled": self._on_page,
                 "Page.javascriptDialogOpening": self._on_dialog,
-                "Target.attachedToTarget": self._on_other_target,
+                "Page.windowOpen": lambda event: self.strays.append(f"a window at {event['url'][:200]}"),
                 "Inspector.targetCrashed": self._on_crash,
                 "Inspector.detached": self._on_crash,
             },
@@ -81,7 +81,6 @@ class Tab:
         cast("Runtime.enable")
         cast("Inspector.enable")
         cast("Fetch.enable", patterns=[{"urlPattern": "*"}])
-        cast("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
         cast("Runtime.addBinding", name=_BINDING, executionContextName=_WORLD)
         cast("Page.addScriptToEvaluateOnNewDocument", source=_script(), worldName=_WORLD)
         cast("Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False)
@@ -91,7 +90,6 @@ class Tab:
 
     def visit(self, url: str) -> Seen | None:
         """Open an address; the page, or None when the request was refused."""
-        self._session.catch_up()
         self._seen, self._refused = None, False
         error = self._session.call("Page.navigate", url=url).get("errorText")
         if error and not self._refused:
@@ -100,7 +98,6 @@ class Tab:
 
     def revisit(self, url: str) -> Seen | None:
         """Go back in the history to the last page before this one, which must be at `url`."""
-        self._session.catch_up()
         history = self._session.call("Page.getNavigationHistory")
         entries, current = history["entries"], history["currentIndex"]
         here = entries[current]["url"]
@@ -111,13 +108,20 @@ class Tab:
         self._session.cast("Page.navigateToHistoryEntry", entryId=before[-1]["id"])
         return self._arrived()
 
+    def catch_up(self) -> None:
+        """Deal with what has happened since the last operation, and close every window that the page has opened."""
+        self._session.catch_up()
+        if self.strays:
+            for target in self.browser.call("Target.getTargets")["targetInfos"]:
+                if target.get("browserContextId") == self._context and target["targetId"] != self._target:
+                    self.browser.call("Target.closeTarget", targetId=target["targetId"])
+
     def start_history(self) -> None:
         """Forget the pages before this one."""
         self._session.cast("Page.resetNavigationHistory")
 
     def press(self, index: int, navigates: bool) -> Seen | None:
         """Click an element with the mouse; the page after it, or None when it asked for something that was refused."""
-        self._session.catch_up()
         self._seen, self._refused = None, False
         released = self._click(index)
         if navigates:
@@ -127,7 +131,6 @@ class Tab:
 
     def type(self, index: int, text: str) -> Seen:
         """Click a text field, select what it holds, and type over it."""
-        self._session.catch_up()
         self._click(index)
         cast = self._session.cast
         key = {"key": "a", "code": "KeyA", "windowsVirtualKeyCode": 65, "modifiers": 2}
@@ -145,7 +148,6 @@ class Tab:
 
     def choose(self, index: int, place: int) -> Seen:
         """Choose an option of a drop-down list by its place."""
-        self._session.catch_up()
         seen: Seen = json.loads(self._run(f"envos.choose({index}, {place})"))
         return seen
 
@@ -156,7 +158,6 @@ class Tab:
 
     def picture(self) -> bytes:
         """The window as PNG."""
-        self._session.catch_up()
         shot = self._session.call("Page.captureScreenshot", format="png", optimizeForSpeed=True)
         return base64.b64decode(shot["data"])
 
@@ -177,9 +178,7 @@ class Tab:
         return cast("Input.dispatchMouseEvent", type="mouseReleased", button="left", buttons=0, clickCount=1, **point)
 
     def _run(self, expression: str) -> Any:
-        found = self._session.call(
-            "Runtime.evaluate", expression=expression, contextId=self._world, returnByValue=True
-        )
+        found = self._session.call("Runtime.evaluate", expression=expression, contextId=self._world, returnByValue=True)
         if "exceptionDetails" in found:
             raise BrowserError(f"{expression}: {found['exceptionDetails'].get('text', '')}")
         return found["result"].get("value")
@@ -189,8 +188,13 @@ class Tab:
         return self._seen
 
     def _on_page(self, event: Message) -> None:
-        if event["name"] == _BINDING:
-            self._seen, self._world = json.loads(event["payload"]), event["executionContextId"]
+        if event["name"] != _BINDING:
+            return
+        told = json.loads(event["payload"])
+        if "blocked" in told:
+            self.strays.append(f"{told['directive']} {told['blocked'][:200]}")
+        else:
+            self._seen, self._world = told, event["executionContextId"]
 
     def _on_request(self, event: Message) -> None:
         """Answer a request; whatever goes wrong in that, the page is not left waiting."""
@@ -224,12 +228,6 @@ class Tab:
 
     def _on_dialog(self, event: Message) -> None:
         self._session.cast("Page.handleJavaScriptDialog", accept=event.get("type") == "beforeunload")
-
-    def _on_other_target(self, event: Message) -> None:
-        """A window, frame or worker that the page opens stands still before its first request, and is closed."""
-        target = event["targetInfo"]
-        self.strays.append(f"{target['type']} {target['url'][:200]}")
-        self._session.cast("Target.closeTarget", targetId=target["targetId"])
 
     def _on_crash(self, event: Message) -> None:
         raise BrowserError("the page crashed")

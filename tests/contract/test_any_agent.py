@@ -1,4 +1,4 @@
-"""Whatever an agent does: no exception, no leak of evaluator data, no reward without the task (E02, E07, E12, E16, E17)."""
+"""Whatever an agent does: no exception, no leak, no reward without the task (E02, E07, E12, E16, E17)."""
 
 import json
 from collections.abc import Iterator
@@ -143,7 +143,7 @@ def running() -> Iterator[gymnasium.Env[Any, str]]:
     )
 )
 def test_malformed_actions_change_nothing(running: gymnasium.Env[Any, str], action: Any) -> None:
-    """E07, E17: whatever is sent, the answer is an observation; a malformed action has an error line, changes no row."""
+    """E07, E17: whatever is sent, the answer is an observation; a malformed action changes no row."""
     inner = running.unwrapped
     assert isinstance(inner, EnvOS)
     running.reset(seed=2)

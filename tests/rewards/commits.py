@@ -21,12 +21,18 @@ def _insert(table: str, **columns: Scalar) -> Operation:
 def taken(slot: int, holds: int = 0, told: bool = False) -> tuple[Operation, ...]:
     """Somebody else takes a slot; `holds` is the slot that the other booking names, where it is not that one."""
     place = 2 if slot == 4 else 1
-    other = {"person_id": 2, "place_id": place, "slot_id": holds or slot, "start": START[slot], "status": "booked"}
-    notice = {"record": "slot", "record_id": slot, "field": "status", "visible_from": NEXT, "acknowledged": 0}
+    other: dict[str, Scalar] = {
+        "person_id": 2,
+        "place_id": place,
+        "slot_id": holds or slot,
+        "start": START[slot],
+        "status": "booked",
+    }
+    notice: dict[str, Scalar] = {"record": "slot", "record_id": slot, "field": "status", "visible_from": NEXT}
     return (
         Operation("update", "slot", slot, {"status": ("free", "booked")}),
         _insert("booking", reference="B-2", **other),
-        _insert("notice", **notice) if told else NEUTRAL_INSERT,
+        _insert("notice", **notice, acknowledged=0) if told else NEUTRAL_INSERT,
     )
 
 
