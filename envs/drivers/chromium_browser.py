@@ -26,12 +26,11 @@ VARIABLE = "ENVOS_CHROMIUM"
 """Names the browser's executable; it is looked for nowhere else then."""
 ON_PATH = ("chromium-headless-shell", "chromium")
 """Executables that Debian's packages install; the first is two to three times as fast."""
-_PLAYWRIGHT = (
-    "chromium_headless_shell-*/*/headless_shell",
-    "chromium_headless_shell-*/*/chrome-headless-shell",
-    "chromium-*/chrome-linux*/chrome",
-    "chromium-*/chrome-mac*/Chromium.app/Contents/MacOS/Chromium",
-)
+_PLAYWRIGHT = {
+    "chromium_headless_shell-*": ("*/headless_shell", "*/chrome-headless-shell"),
+    "chromium-*": ("chrome-linux*/chrome", "chrome-mac*/Chromium.app/Contents/MacOS/Chromium"),
+}
+"""Where Playwright puts browsers: folders by revision, and what to run in one; the headless shell first."""
 _STOPPING = 5.0
 _PREFIX, _OWNED = "envos-chromium-", "owned"
 
@@ -100,20 +99,18 @@ def find() -> str:
 
 
 def _installed_by_playwright() -> Iterator[Path]:
-    """Playwright's browsers, the headless shell before the full browser, each newest first."""
+    """Playwright's browsers, each kind newest first."""
     named = os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "")
-    folders = (
-        [Path(named)] if named else [Path.home() / ".cache/ms-playwright", Path.home() / "Library/Caches/ms-playwright"]
-    )
-    for folder in folders:
-        for pattern in _PLAYWRIGHT:
-            revision = len(Path(pattern).parts)
-            found = sorted(folder.glob(pattern), key=lambda path: _number(path.parts[-revision]), reverse=True)
-            yield from (path for path in found if os.access(path, os.X_OK))
+    usual = (Path.home() / ".cache/ms-playwright", Path.home() / "Library/Caches/ms-playwright")
+    for folder in (Path(named),) if named else usual:
+        for kind, executables in _PLAYWRIGHT.items():
+            for revision in sorted(folder.glob(kind), key=_revision, reverse=True):
+                found = (path for executable in executables for path in revision.glob(executable))
+                yield from (path for path in found if os.access(path, os.X_OK))
 
 
-def _number(folder: str) -> int:
-    text = folder.rpartition("-")[2]
+def _revision(folder: Path) -> int:
+    text = folder.name.rpartition("-")[2]
     return int(text) if text.isdecimal() else 0
 
 

@@ -117,8 +117,9 @@ class Tab:
                     self.browser.call("Target.closeTarget", targetId=target["targetId"])
 
     def start_history(self) -> None:
-        """Forget the pages before this one."""
+        """Forget the pages before this one, and free them: left alone, each keeps a megabyte until there are a thousand."""
         self._session.cast("Page.resetNavigationHistory")
+        self._session.cast("HeapProfiler.collectGarbage")
 
     def press(self, index: int, navigates: bool) -> Seen | None:
         """Click an element with the mouse; the page after it, or None when it asked for something that was refused."""
