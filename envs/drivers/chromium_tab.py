@@ -117,7 +117,7 @@ class Tab:
                     self.browser.call("Target.closeTarget", targetId=target["targetId"])
 
     def start_history(self) -> None:
-        """Forget the pages before this one, and free them: left alone, each keeps a megabyte until there are a thousand."""
+        """Forget the pages before this one and free them: else each keeps a megabyte until there are a thousand."""
         self._session.cast("Page.resetNavigationHistory")
         self._session.cast("HeapProfiler.collectGarbage")
 

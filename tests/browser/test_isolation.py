@@ -188,7 +188,7 @@ def test_environments_do_not_see_each_other(env: EnvOS) -> None:
     left = session.call("Runtime.evaluate", expression="document.cookie + (localStorage.a || '')", returnByValue=True)
     assert left["result"]["value"] == ""
     for one in (env, made):
-        *_, info = one.step('report(location="x", start="x", reference="x")')
+        one.step('report(location="x", start="x", reference="x")')
         assert verify(one.evidence()).validity in ("counted", "not_triggered")
     made.close()
     env.reset(seed=6)
