@@ -24,7 +24,7 @@ KEY := $(shell { pwd; $(PYTHON) -V; cat setup.cfg constraints.txt; sed '/^$$/,$$
   | cksum | cut -d' ' -f1)
 STAMP := .venv/made-$(KEY)
 
-.PHONY: help venv demo test lint types imports unit unit-next bench clean
+.PHONY: help venv demo test lint types imports unit unit-next browser bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,7 +49,10 @@ imports: $(STAMP)  ## who may import whom
 	PYTHONPATH=.typetree $(BIN)/lint-imports --no-logo
 
 unit: $(STAMP)  ## pytest on the pinned Gymnasium
-	ENVOS_EXPECT_GYMNASIUM=$$(sed -n 's/^gymnasium==//p' constraints.txt) $(BIN)/pytest -q -n $(WORKERS)
+	ENVOS_EXPECT_GYMNASIUM=$$(sed -n 's/^gymnasium==//p' constraints.txt) $(BIN)/pytest -q -n $(WORKERS) --ignore=tests/browser
+
+browser: $(STAMP)  ## pytest of the Chromium driver, where a Chromium is found; not part of `make test` yet
+	$(BIN)/pytest -q tests/browser
 
 unit-next: $(STAMP) $(NEXT_DIR)  ## pytest of the environments on the newest Gymnasium
 	$(if $(NEXT_TESTS),ENVOS_EXPECT_GYMNASIUM=$(NEXT) PYTHONPATH=$(CURDIR)/$(NEXT_DIR) \
