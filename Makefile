@@ -34,7 +34,7 @@ venv: $(STAMP)  ## .venv with the package (editable) and its tools; re-used whil
 demo: $(STAMP)  ## certify, roll out the scripted policies, verify, print the tables
 	@$(BIN)/envos demo
 
-test: lint types imports unit unit-next  ## every check: ruff, mypy, import-linter, pytest on both Gymnasiums
+test: lint types imports unit unit-next browser  ## every check: ruff, mypy, import-linter, pytest on both Gymnasiums
 
 lint: $(STAMP)  ## ruff, check and format
 	$(BIN)/ruff check .
@@ -51,8 +51,9 @@ imports: $(STAMP)  ## who may import whom
 unit: $(STAMP)  ## pytest on the pinned Gymnasium
 	ENVOS_EXPECT_GYMNASIUM=$$(sed -n 's/^gymnasium==//p' constraints.txt) $(BIN)/pytest -q -n $(WORKERS) --ignore=tests/browser
 
-browser: $(STAMP)  ## pytest of the Chromium driver, where a Chromium is found; not part of `make test` yet
-	$(BIN)/pytest -q tests/browser
+browser: $(STAMP)  ## pytest of the Chromium driver; gets a browser if there is none, and is skipped without
+	@$(BIN)/python tools/browser.py
+	$(BIN)/pytest -q -n $(WORKERS) tests/browser
 
 unit-next: $(STAMP) $(NEXT_DIR)  ## pytest of the environments on the newest Gymnasium
 	$(if $(NEXT_TESTS),ENVOS_EXPECT_GYMNASIUM=$(NEXT) PYTHONPATH=$(CURDIR)/$(NEXT_DIR) \

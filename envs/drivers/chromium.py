@@ -42,7 +42,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_EMPTY = "<!doctype html><title>-</title>"
+_EMPTY = '<!doctype html><title>-</title><link rel="icon" href="data:,">'
 
 
 class Chromium(InProcess):

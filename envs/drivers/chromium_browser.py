@@ -127,10 +127,17 @@ class Browser:
         self._complaints = self.profile / "stderr"
         # The shell hands its own input and output on as the descriptors 3 and 4, where the browser expects the pipe.
         script = 'log=$1; shift; exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>"$log"'
-        with_profile = [f"--user-data-dir={self.profile}", f"--crash-dumps-dir={self.profile}"]
+        with_profile = [f"--user-data-dir={self.profile}/user", f"--crash-dumps-dir={self.profile}"]
         command = ["/bin/sh", "-c", script, "sh", str(self._complaints), path, *_FLAGS, *with_profile]
+        # Whatever it writes is to lie in the one folder that is removed with it.
+        here = str(self.profile)
         self.process = subprocess.Popen(  # noqa: S603 - an executable that the user named or installed
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            env={**os.environ, "GSETTINGS_BACKEND": "memory", "TMPDIR": here, "XDG_CONFIG_HOME": f"{here}/config"},
         )
         assert self.process.stdin is not None  # noqa: S101 - both are pipes
         assert self.process.stdout is not None  # noqa: S101

@@ -92,6 +92,7 @@ def _condition(line: Condition) -> dict[str, Any]:
         "about": line.about,
         "changes": line.changes or None,
         "announced": line.announced,
+        "channel": line.channel,
         "review": line.review,
     }
 
@@ -109,8 +110,10 @@ def example(line: Scenario, split: str, seed: int) -> tuple[Observation, Observa
         assert isinstance(inner, EnvOS)  # noqa: S101 - the id is one of ours
         home, _ = env.reset(seed=seed)
         # A list where there is one; else the record itself, which the brief names.
-        surface = min(inner.plan.surfaces, key=lambda route: "{" in route)
-        return home, env.step(grammar.goto(surface.replace("{id}", str(inner.plan.arm[1]))))[0]
+        fact = inner.instance.roles.fact
+        surfaces, key = (fact.surfaces, fact.key) if fact else (inner.plan.surfaces, inner.plan.arm[1])
+        surface = min(surfaces, key=lambda route: "{" in route)
+        return home, env.step(grammar.goto(surface.replace("{id}", str(key))))[0]
     finally:
         env.close()  # type: ignore[no-untyped-call]
 
@@ -125,7 +128,7 @@ def _print(out: Console, data: dict[str, Any]) -> None:
     _section(out, f"Brief of {example['split']}, seed {example['seed']}", data["brief"])
     shown = table("", ("condition", "what changes", "announced", "the review step shows"))
     for line in data["conditions"]:
-        told = "by a modal notice" if line["announced"] else "no"
+        told = {"modal": "by a modal notice", "mail": "by a mail"}.get(line["channel"], "no")
         shown.add_row(line["code"], line["about"], told, _REVIEW.get(line["review"], line["review"]))
     _section(out, "Conditions", shown)
     _section(out, "Invariants (reward 1.0 when all hold, else 0.0)", _pairs(data["invariants"]))

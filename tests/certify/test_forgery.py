@@ -22,6 +22,7 @@ LOST = {
     "unmarked": {"I4"},
     "marked_with_another": {"I4"},
     "field_missing": {"I5"},
+    "amended": {"I1"},
     "all_candidates": {"I5"},
     "field_off": {"I5"},
     "field_off.location": {"I5"},
