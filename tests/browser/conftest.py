@@ -18,6 +18,7 @@ from side_by_side import Pair
 @pytest.fixture(scope="session", autouse=True)
 def browser() -> str:
     """The browser's executable; without one every test here is skipped, and says how to get it."""
+    pytest.importorskip("PIL", reason='screenshots need Pillow: pip install "envos[browser]"')
     try:
         return find()
     except UsageError as error:
