@@ -79,6 +79,10 @@ _FLAGS = (
 )
 
 
+_FRAMES = ("--enable-begin-frame-control", "--run-all-compositor-stages-before-draw")
+"""Let us say when a page is painted; only the headless shell knows them."""
+
+
 def find() -> str:
     """The browser's executable: `ENVOS_CHROMIUM`, Playwright's own, or Debian's on the PATH. Raises UsageError."""
     named = os.environ.get(VARIABLE)
@@ -120,6 +124,8 @@ class Browser:
     def __init__(self, path: str) -> None:
         self.path = path
         self.users = 0
+        # By its name, since it must be known before it is started: the shell has gone by three.
+        self.paints_when_told = "headless" in Path(path).name
         self.profile = Path(tempfile.mkdtemp(prefix=_PREFIX))
         # Held for as long as this process lives, so that a folder whose owner was killed can be told.
         self._owned = (self.profile / _OWNED).open("w")
@@ -129,6 +135,7 @@ class Browser:
         script = 'log=$1; shift; exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>"$log"'
         with_profile = [f"--user-data-dir={self.profile}/user", f"--crash-dumps-dir={self.profile}"]
         command = ["/bin/sh", "-c", script, "sh", str(self._complaints), path, *_FLAGS, *with_profile]
+        command += _FRAMES if self.paints_when_told else ()
         # Whatever it writes is to lie in the one folder that is removed with it.
         here = str(self.profile)
         self.process = subprocess.Popen(  # noqa: S603 - an executable that the user named or installed

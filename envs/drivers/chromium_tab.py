@@ -17,6 +17,8 @@ from envos.envs.screen import HEIGHT, WIDTH
 from envos.errors import BrowserError
 
 _WORLD, _BINDING = "envos", "envosDeliver"
+_FRAMES = 10
+"""Frames in which a page must have been painted."""
 
 
 class Asked(NamedTuple):
@@ -48,8 +50,10 @@ class Tab:
     Every operation raises BrowserError when the browser does not do it.
     """
 
-    def __init__(self, browser: Browser, answer: Callable[[Asked], Answer | None]) -> None:
+    def __init__(self, browser: Browser, answer: Callable[[Asked], Answer | None], pictures: bool = True) -> None:
         self.browser = browser
+        # Painted sixty times a second, a page waits three frames for its picture.
+        self._still = pictures and browser.paints_when_told
         self._answer = answer
         self._seen: Seen | None = None
         self._world = 0
@@ -58,7 +62,12 @@ class Tab:
         """What the page tried to open or load and the browser itself held back."""
         self._context = browser.call("Target.createBrowserContext", disposeOnDetach=True)["browserContextId"]
         self._target = browser.call(
-            "Target.createTarget", url="about:blank", browserContextId=self._context, width=WIDTH, height=HEIGHT
+            "Target.createTarget",
+            url="about:blank",
+            browserContextId=self._context,
+            width=WIDTH,
+            height=HEIGHT,
+            **({"enableBeginFrameControl": True} if self._still else {}),
         )["targetId"]
         name = browser.call("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         self._session = Session(
@@ -83,7 +92,8 @@ class Tab:
         cast("Fetch.enable", patterns=[{"urlPattern": "*"}])
         cast("Runtime.addBinding", name=_BINDING, executionContextName=_WORLD)
         cast("Page.addScriptToEvaluateOnNewDocument", source=_script(), worldName=_WORLD)
-        cast("Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False)
+        if not self._still:
+            cast("Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False)
         cast("Emulation.setFocusEmulationEnabled", enabled=True)
         self.browser.call("Browser.setDownloadBehavior", behavior="deny", browserContextId=self._context)
         self._session.call("Page.getNavigationHistory")
@@ -159,8 +169,14 @@ class Tab:
 
     def picture(self) -> bytes:
         """The window as PNG."""
-        shot = self._session.call("Page.captureScreenshot", format="png", optimizeForSpeed=True)
-        return base64.b64decode(shot["data"])
+        kind = {"format": "png", "optimizeForSpeed": True}
+        if not self._still:
+            return base64.b64decode(self._session.call("Page.captureScreenshot", **kind)["data"])
+        for _ in range(_FRAMES):
+            frame = self._session.call("HeadlessExperimental.beginFrame", screenshot=kind)
+            if "screenshotData" in frame:
+                return base64.b64decode(frame["screenshotData"])
+        raise BrowserError(f"the page was not painted in {_FRAMES} frames")
 
     def close(self) -> None:
         """Close the page and its context."""
@@ -174,6 +190,9 @@ class Tab:
             raise BrowserError(f"element {index} cannot be clicked: something lies on top of it")
         point = {"x": place[0], "y": place[1]}
         cast = self._session.cast
+        if self._still:
+            # Before its first frame a page takes no input.
+            self._session.call("HeadlessExperimental.beginFrame", noDisplayUpdates=True)
         cast("Input.dispatchMouseEvent", type="mouseMoved", **point)
         cast("Input.dispatchMouseEvent", type="mousePressed", button="left", buttons=1, clickCount=1, **point)
         return cast("Input.dispatchMouseEvent", type="mouseReleased", button="left", buttons=0, clickCount=1, **point)
