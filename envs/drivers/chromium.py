@@ -181,7 +181,7 @@ class Chromium(InProcess):
             self._drop()
         if self._tab is None:
             self._browser = lease(self._path)
-            self._tab = Tab(self._browser, self._answer, self.screen is not None)
+            self._tab = Tab(self._browser, self._answer)
         return self._tab
 
     def _drop(self) -> None:

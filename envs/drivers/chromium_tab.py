@@ -17,6 +17,8 @@ from envos.envs.screen import HEIGHT, WIDTH
 from envos.errors import BrowserError
 
 _WORLD, _BINDING = "envos", "envosDeliver"
+_KEPT = 60
+"""Pages that may be kept in memory from one episode to the next."""
 _FRAMES = 10
 """Frames in which a page must have been painted."""
 
@@ -50,14 +52,15 @@ class Tab:
     Every operation raises BrowserError when the browser does not do it.
     """
 
-    def __init__(self, browser: Browser, answer: Callable[[Asked], Answer | None], pictures: bool = True) -> None:
+    def __init__(self, browser: Browser, answer: Callable[[Asked], Answer | None]) -> None:
         self.browser = browser
         # Painted sixty times a second, a page waits three frames for its picture.
-        self._still = pictures and browser.paints_when_told
+        self._still = browser.paints_when_told
         self._answer = answer
         self._seen: Seen | None = None
         self._world = 0
         self._refused = False
+        self._kept = 0
         self.strays: list[str] = []
         """What the page tried to open or load and the browser itself held back."""
         self._context = browser.call("Target.createBrowserContext", disposeOnDetach=True)["browserContextId"]
@@ -127,9 +130,11 @@ class Tab:
                     self.browser.call("Target.closeTarget", targetId=target["targetId"])
 
     def start_history(self) -> None:
-        """Forget the pages before this one and free them: else each keeps a megabyte until there are a thousand."""
+        """Forget the pages before this one, and now and then free them: each keeps a megabyte, up to a thousand."""
         self._session.cast("Page.resetNavigationHistory")
-        self._session.cast("HeapProfiler.collectGarbage")
+        if self._kept > _KEPT:
+            self._kept = 0
+            self._session.cast("HeapProfiler.collectGarbage")
 
     def press(self, index: int, navigates: bool) -> Seen | None:
         """Click an element with the mouse; the page after it, or None when it asked for something that was refused."""
@@ -215,6 +220,7 @@ class Tab:
             self.strays.append(f"{told['directive']} {told['blocked'][:200]}")
         else:
             self._seen, self._world = told, event["executionContextId"]
+            self._kept += 1
 
     def _on_request(self, event: Message) -> None:
         """Answer a request; whatever goes wrong in that, the page is not left waiting."""
