@@ -7,6 +7,7 @@ per verb (`click(3)`, `memo("seen")`) writes the text of an action for scripts. 
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
@@ -15,6 +16,8 @@ from envos.errors import UsageError
 MAX_LENGTH = 10_000
 """Code points that a reply may have."""
 
+_SHORT = 100
+"""Code points of a reply that is remembered with its action."""
 _SHOWN = 80
 """Characters of a reply that an error line repeats."""
 _INDEX = "element"
@@ -109,13 +112,19 @@ def parse(text: object) -> Action | ActionError:
     try:
         # isinstance() would ask the object for its __class__, and the answer may raise.
         if type(text) is str:
-            return _parse(text)
+            return _known(text) if len(text) <= _SHORT else _parse(text)
         if issubclass(type(text), str):
             return _parse(str.__str__(text))
         kind = _shown(_TYPE_NAME(type(text)))
         raise _Malformed(f'an action is text such as click("12"); got an object of type {kind}')
     except _Malformed as problem:
         return ActionError(str(problem))
+
+
+@lru_cache(maxsize=2048)
+def _known(text: str) -> Action:
+    """The action that a short text is: the same few are parsed again and again, in each episode and by the verifier."""
+    return _parse(text)
 
 
 def _parse(text: str) -> Action:

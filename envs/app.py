@@ -7,6 +7,7 @@ that alters what a commit has stored is carried out after the handler has writte
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -112,12 +113,18 @@ class Routes:
 
     def resolve(self, path: str) -> tuple[str, int]:
         """The pattern that a path belongs to and the id in it (0 without one)."""
-        parts = path.split("/")
-        for place in range(2, len(parts)):
-            part = parts[place]
-            if part.isascii() and part.isdecimal() and len(part) < 10:
-                return "/".join([*parts[:place], "{id}", *parts[place + 1 :]]), int(part)
-        return path, 0
+        return _resolve(path)
+
+
+# Asked twice for each request, by the application and by the verifier; worlds have some hundred paths each.
+@lru_cache(maxsize=1024)
+def _resolve(path: str) -> tuple[str, int]:
+    parts = path.split("/")
+    for place in range(2, len(parts)):
+        part = parts[place]
+        if part.isascii() and part.isdecimal() and len(part) < 10:
+            return "/".join([*parts[:place], "{id}", *parts[place + 1 :]]), int(part)
+    return path, 0
 
 
 class Reply(NamedTuple):
@@ -154,7 +161,7 @@ class Application:
         self.session = "s1"
         self._statements = Statements(database.raw)
         self._watched = frozenset(oneshot.plan.watched)
-        self._opened = datetime.fromisoformat(oneshot.plan.opened)
+        self._opened = oneshot.plan.opened
 
     def ask(self, method: str, url: str, form: Mapping[str, str] | None = None, actor: str = "agent") -> Reply:
         """Answer one request, redirects followed; each hop has its own line in the access log."""
@@ -181,7 +188,7 @@ class Application:
 
     def now(self) -> str:
         """The virtual time: one minute passes with each step."""
-        return (self._opened + timedelta(minutes=self.step)).isoformat(" ", "minutes")
+        return _later(self._opened, self.step)
 
     def _answer(self, method: str, url: str, form: Mapping[str, str], actor: str, via: str) -> Reply | Redirect:
         path, _, query = url.partition("?")
@@ -225,10 +232,8 @@ class Application:
         self.ledger.append(request)
         if page is None:
             return Redirect(location)
-        page = page._replace(
-            navigation=self.world.navigation, modal=self._modal(number, url) if oneshot.fired else None
-        )
-        return Reply(page, url, request)
+        modal = self._modal(number, url) if oneshot.fired else None
+        return Reply(Page(page.title, page.body, self.world.navigation, modal), url, request)
 
     def _handle(self, handler: Handler | None, context: Context, route: str) -> tuple[int, Page | None, str]:
         """The handler's answer as (status, page or None, redirect target)."""
@@ -270,3 +275,9 @@ class Application:
         text = self.world.announce(self._statements, record, record_id, field)
         form = Form("post", f"/notices/{key}/acknowledge", (Hidden("back", url),), "Acknowledge")
         return Modal("Notice", text, form)
+
+
+@lru_cache(maxsize=256)
+def _later(opened: str, minutes: int) -> str:
+    """A time so many minutes after another; a request and its redirects ask for the same one."""
+    return (datetime.fromisoformat(opened) + timedelta(minutes=minutes)).isoformat(" ", "minutes")

@@ -37,6 +37,7 @@ _EVALUATOR_SCHEMA = (
 # Small pages: most tables hold a few rows, and an image of 25 KB is copied without the page faults of 100 KB.
 _PAGE_SIZE = 1024
 _MAGIC = b"SQLite format 3\0"
+_COOKIE = slice(40, 44)
 _TABLES = (
     "SELECT name FROM main.sqlite_master WHERE type = 'table' "  # noqa: S608
     f"AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name <> '{JOURNAL}' ORDER BY name"
@@ -48,16 +49,16 @@ _DUMPS_KEPT = 2
 class _Template(NamedTuple):
     """What all databases of one metadata share.
 
-    `image` is complete but for rows; `bare` lacks the `triggers` (rows of sqlite_master) as well, so that it is filled
-    without a journal. `version` is the schema cookie in the header of `image`.
+    `image` is complete but for rows; `bare` lacks the triggers as well, and has the same schema cookie, `version`, in
+    its header. `selects` read each table whole, and say where in a row its id stands.
     """
 
     image: bytes
     bare: bytes
-    triggers: list[tuple[Scalar, ...]]
     version: int
     inserts: dict[str, str]
     columns: dict[str, tuple[str, ...]]
+    selects: dict[str, tuple[str, int]]
 
 
 _TEMPLATES: "WeakKeyDictionary[MetaData, _Template]" = WeakKeyDictionary()
@@ -83,9 +84,10 @@ class Database:
             isolation_level="AUTOCOMMIT",
         )
         connection = engine.connect()
-        # Rows are put in, and stored images are read, on a connection of their own.
+        # Rows are put in on a connection of their own, and stored images are read on another.
         self._scratch = scratch = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        self._release = finalize(self, _release, connection, engine, scratch)
+        self._reader = reader = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self._release = finalize(self, _release, connection, engine, scratch, reader)
         self._open: tuple[Connection, sqlite3.Connection] | None = (connection, raw := _beneath(connection))
         for statement in ("foreign_keys = ON", "recursive_triggers = ON", "trusted_schema = ON"):
             raw.execute(f"PRAGMA {statement}")
@@ -93,9 +95,13 @@ class Database:
         raw.deserialize(template.image)
         self._seen = raw.total_changes
         scratch.execute("PRAGMA foreign_keys = ON")
-        scratch.execute("PRAGMA writable_schema = ON")
-        scratch.execute("CREATE TEMP TABLE triggers (type, name, tbl_name, rootpage, sql)")
-        scratch.executemany("INSERT INTO temp.triggers VALUES (?, ?, ?, ?, ?)", template.triggers)
+        # Prepared where there are no triggers, and not prepared anew on an image of the same cookie, the inserts fire
+        # none. Should a version of SQLite prepare them anew all the same, the journal is emptied.
+        for name in ("envos_actor", "envos_request"):
+            scratch.create_function(name, 0, lambda: None)
+        scratch.deserialize(template.bare)
+        for insert in template.inserts.values():
+            scratch.executemany(insert, ())
 
     @property
     def connection(self) -> Connection:
@@ -123,7 +129,7 @@ class Database:
             raise UsageError(f"rows for the table {unknown[0]!r}, which this world does not have")
         raw = self.raw
         _refuse_transaction(raw)
-        scratch.deserialize(template.bare)
+        scratch.deserialize(template.image)
         scratch.execute("BEGIN")
         name = ""
         try:
@@ -133,9 +139,7 @@ class Database:
                     scratch.executemany(insert, rows[name])
             name = "canary"
             scratch.execute(template.inserts[name], (1, canary))
-            # This is what CREATE TRIGGER would write, at a tenth of its cost.
-            scratch.execute("INSERT INTO main.sqlite_master SELECT * FROM temp.triggers")
-            scratch.execute(f"PRAGMA main.schema_version = {template.version}")
+            scratch.execute(f"DELETE FROM {JOURNAL}")  # noqa: S608
             scratch.execute("COMMIT")
         except (sqlite3.Error, OverflowError, TypeError, ValueError) as problem:
             raise DatabaseError(f"a row of table {name!r} was refused: {problem}") from problem
@@ -208,14 +212,14 @@ class Database:
 
         The tables are those that the database itself has, so one added behind the metadata shows.
         """
-        raw = self.raw
+        raw, live = self.raw, image is None
         if image is None:
             if raw.in_transaction:
                 return _dump(raw)
             image = raw.serialize()
         state = next((state for known, state in self._dumps if known == image), None)
         if state is None:
-            state = self._read(_checked(image))
+            state = self._read(raw if live else self._reader, _checked(image), live)
             self._dumps = [(image, state), *self._dumps[: _DUMPS_KEPT - 1]]
         return {name: TableState(table.columns, dict(table.rows)) for name, table in state.items()}
 
@@ -224,18 +228,27 @@ class Database:
         self._open = None
         self._release()
 
-    def _read(self, image: bytes) -> State:
-        """The state that an image holds, read without touching the database."""
+    def _read(self, raw: sqlite3.Connection, image: bytes, live: bool) -> State:
+        """The state that an image holds, which is what is on the connection if it is `live`."""
         if _version(image) == self._template.version:
-            self._scratch.deserialize(image)
-            return _dump(self._scratch)
-        # Another schema: statements prepared on the scratch connection would not notice (see _replace).
+            if not live:
+                raw.deserialize(image)
+            return self._dump_known(raw)
+        # Another schema: statements prepared on the reader would not notice (see _replace).
         other = sqlite3.connect(":memory:", isolation_level=None)
         try:
             other.deserialize(image)
             return _dump(other)
         finally:
             other.close()
+
+    def _dump_known(self, raw: sqlite3.Connection) -> State:
+        """All rows of the tables of the template, which are all that an image of its schema cookie has."""
+        columns = self._template.columns
+        return {
+            name: TableState(columns[name], {row[place]: row for row in raw.execute(select)})
+            for name, (select, place) in self._template.selects.items()
+        }
 
     def _expire(self, raw: sqlite3.Connection) -> None:
         """Have every statement prepared anew when it is next used: registering a function does that."""
@@ -285,25 +298,29 @@ def _build(metadata: MetaData) -> _Template:
         for statement in (*_EVALUATOR_SCHEMA, _journal(columns)):
             connection.exec_driver_sql(statement)
         raw = _beneath(connection)
-        bare = raw.serialize()
+        bare = bytearray(raw.serialize())
         for table, names in columns.items():
             for op in ("insert", "update", "delete"):
                 raw.execute(_trigger(op, table, names))
         image = raw.serialize()
-        ours = "SELECT * FROM sqlite_master WHERE type = 'trigger' AND name GLOB ?"
-        triggers = raw.execute(ours, (f"{JOURNAL}_*",)).fetchall()
     engine.dispose()
+    version = _version(image)
+    bare[_COOKIE] = version.to_bytes(4, "big")
     inserts = {
         name: f"INSERT INTO {_name(name)} VALUES ({', '.join('?' * len(names))})"  # noqa: S608
         for name, names in columns.items()
     }
-    _TEMPLATES[metadata] = template = _Template(image, bare, triggers, _version(image), inserts, columns)
+    selects = {
+        name: (f"SELECT * FROM main.{_name(name)}", columns[name].index("id"))  # noqa: S608
+        for name in sorted(columns)
+    }
+    _TEMPLATES[metadata] = template = _Template(image, bytes(bare), version, inserts, columns, selects)
     return template
 
 
 def _version(image: bytes) -> int:
     """The schema cookie in the header of an image; every DDL statement adds one to it."""
-    return int.from_bytes(image[40:44], "big")
+    return int.from_bytes(image[_COOKIE], "big")
 
 
 def _check_table(table: Table) -> None:
@@ -404,7 +421,8 @@ def _beneath(connection: Connection) -> sqlite3.Connection:
     return raw
 
 
-def _release(connection: Connection, engine: Engine, scratch: sqlite3.Connection) -> None:
+def _release(connection: Connection, engine: Engine, *others: sqlite3.Connection) -> None:
     connection.close()
     engine.dispose()
-    scratch.close()
+    for other in others:
+        other.close()

@@ -182,6 +182,8 @@ _new = tuple.__new__
 
 def clean(text: str, limit: int = FIELD_LIMIT) -> str:
     """A text as every page holds it: printable characters, single spaces, at most `limit` code points."""
+    if text.isprintable() and len(text) <= limit and "  " not in text and text[:1] != " " != text[-1:]:
+        return text
     kept = "".join(char if char.isprintable() else " " for char in text[: 4 * limit])
     return " ".join(kept.split())[:limit].rstrip()
 
