@@ -162,7 +162,10 @@ State = dict[str, TableState]
 
 def canonical(value: object) -> str:
     """The one JSON text of a value: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _ENCODE(value)
+
+
+_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, check_circular=False).encode
 
 
 def sha256(text: str) -> str:

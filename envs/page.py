@@ -229,10 +229,11 @@ class _Writer:
         lines, elements, entries, live = self.lines, self.elements, self.entries, self.live
         for number, row in enumerate(rows):
             done: list[str] = []
+            add = done.append
             for cell in row:
                 if type(cell) is str:
-                    done.append(cell)
-                elif isinstance(cell, Link):
+                    add(cell)
+                elif type(cell) is Link:
                     label, href = cell
                     if live:
                         index = len(elements) + 1
@@ -243,13 +244,13 @@ class _Writer:
                         else:
                             entries.append(f'[{index}] link "{label}"')
                         label = f"[{index}] {label}"
-                    done.append(label)
-                elif isinstance(cell, Value):
+                    add(label)
+                elif type(cell) is Value:
                     column = len(before) + sum(map(len, done)) + len(gap) * len(done)
                     self.marks.append((cell, len(lines), column))
-                    done.append(cell.text)
+                    add(cell.text)
                 else:
-                    done.append(cell)
+                    add(cell)  # type: ignore[arg-type]
             lines.append(before + gap.join(done))
 
     def form(self, node: Form) -> None:
