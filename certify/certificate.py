@@ -7,6 +7,8 @@ nothing, or wander) are played in the control arm only, except in the sample: no
 certificate says which checks ran how often.
 """
 
+import gc
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import get_context
@@ -34,7 +36,7 @@ __all__ = ["Certificate", "Entry", "InstanceResult", "certifier", "certify", "ce
 
 SAMPLE_EVERY = 50
 """Of so many seeds, the first one is certified deeply."""
-_CHUNK = 10
+_CHUNK = 4
 _KEPT = 4096
 
 Progress = Callable[[int, int], None]
@@ -134,10 +136,16 @@ def _carried_out(pieces: Sequence[Work], workers: int, progress: Progress | None
             yield _certify_some(piece, tell)
         return
     # spawn: a forked process would share open databases.
-    with get_context("spawn").Pool(min(workers, len(pieces))) as pool:
+    with get_context("spawn").Pool(min(workers, len(pieces)), _begin) as pool:
         for done in pool.imap(_certify_some, pieces):
             tell(done.seeds)
             yield done
+
+
+def _begin() -> None:
+    """Ready a process: Ctrl-C is for the one that waits for it, and what is imported is no garbage to look through."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
 
 
 def _certify_some(work: Work, tell: Callable[[int], None] | None = None) -> Done:
