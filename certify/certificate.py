@@ -64,6 +64,10 @@ class Done(NamedTuple):
     seeds: int
 
 
+Spread = Callable[[Callable[[Work], Done], Sequence[Work]], Iterator[Done]]
+"""Does pieces of work somewhere and gives their results in order."""
+
+
 def certify(
     environment: str,
     split: str,
@@ -73,11 +77,13 @@ def certify(
     progress: Progress | None = None,
     workers: int = 1,
     sample_every: int = SAMPLE_EVERY,
+    spread: Spread | None = None,
 ) -> Certificate:
     """Certify instances under conditions (all of the environment's, if none are named) and anchors.
 
-    The certificate is the same for any number of `workers` (processes). `sample_every` counts seeds: the first of so
-    many is certified deeply. Raises UnknownName or UsageError for a name or number that is wrong.
+    The certificate is the same for any number of `workers` (processes), and for a `spread` that does the work elsewhere
+    in place of them. `sample_every` counts seeds: the first of so many is certified deeply. Raises UnknownName or
+    UsageError for a name or number that is wrong.
     """
     line = scenario(environment)
     chosen = tuple(dict.fromkeys(conditions or line.conditions))
@@ -96,7 +102,7 @@ def certify(
     entries: list[Entry] = []
     ran, failed = Counter[str](), Counter[str]()
     code: Mapping[str, str] = {}
-    for done in _carried_out(pieces, workers, progress, len(numbers)):
+    for done in _carried_out(pieces, workers, spread, progress, len(numbers)):
         entries.extend(done.entries)
         ran.update(done.ran)
         failed.update(done.failed)
@@ -121,7 +127,9 @@ def certify(
     )
 
 
-def _carried_out(pieces: Sequence[Work], workers: int, progress: Progress | None, total: int) -> Iterator[Done]:
+def _carried_out(
+    pieces: Sequence[Work], workers: int, spread: Spread | None, progress: Progress | None, total: int
+) -> Iterator[Done]:
     """The pieces' results in order, from this process or from several."""
     finished = 0
 
@@ -131,6 +139,11 @@ def _carried_out(pieces: Sequence[Work], workers: int, progress: Progress | None
         if progress is not None:
             progress(finished, total)
 
+    if spread is not None:
+        for done in spread(_certify_some, pieces):
+            tell(done.seeds)
+            yield done
+        return
     if workers == 1 or len(pieces) == 1:
         for piece in pieces:
             yield _certify_some(piece, tell)

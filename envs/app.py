@@ -232,7 +232,7 @@ class Application:
         self.ledger.append(request)
         if page is None:
             return Redirect(location)
-        modal = self._modal(number, url) if oneshot.fired else None
+        modal = self._modal(number, url) if oneshot.fired and oneshot.notifies else None
         return Reply(Page(page.title, page.body, self.world.navigation, modal), url, request)
 
     def _handle(self, handler: Handler | None, context: Context, route: str) -> tuple[int, Page | None, str]:

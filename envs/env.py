@@ -413,6 +413,10 @@ class EnvOS(gymnasium.Env[Observation, str]):
             return None
         return f"{shown.url}\n{shown.page}\n\n{shown.elements}\n\nmemo: {shown.memo}\nleft: {shown.budget_left}"
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse to be copied or pickled: the database is open."""
+        raise UsageError("an environment holds an open database: use snapshot() and restore(), or make another one")
+
     def close(self) -> None:
         """Free the database and the driver; a second call does nothing."""
         self._live = False

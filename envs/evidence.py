@@ -199,7 +199,7 @@ def from_line(line: str) -> tuple[int, str, Record]:
     Raises EvidenceError when the line is not one of ours: not JSON, unknown kind, missing or surplus field.
     """
     try:
-        entry = json.loads(line)
+        entry = json.loads(line, parse_constant=_refuse)
         kind = KINDS[entry["kind"]]
         data = entry["data"]
         if set(data) != set(kind._fields) or set(entry) != {"seq", "prev", "kind", "data"}:
@@ -207,6 +207,10 @@ def from_line(line: str) -> tuple[int, str, Record]:
         return int(entry["seq"]), str(entry["prev"]), _revive(kind, data)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise EvidenceError(f"not a ledger line: {line[:80]!r} ({type(error).__name__})") from error
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _revive(kind: type[Any], data: dict[str, Any]) -> Record:

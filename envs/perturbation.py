@@ -126,10 +126,11 @@ NEUTRAL_INSERT = Operation("insert", "neutral", 0, {"value": (None, "-")})
 class OneShot:
     """The trigger of the running episode: armed once, fired once, closed by the first commit."""
 
-    __slots__ = ("armed_by", "closed", "fired", "plan")
+    __slots__ = ("armed_by", "closed", "fired", "notifies", "plan")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.notifies = any(operation.table == "notice" for operation in plan.operations)
         self.armed_by = -1
         self.fired = False
         self.closed = False

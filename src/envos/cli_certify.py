@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from envos.certify.certificate import Certificate, certify
+from envos.certify.certificate import Certificate, Spread, certify
 from envos.certify.checks import FAMILIES, rules
 from envos.cli_arguments import new_file, seed_range, several, worker_count
 from envos.cli_output import Score, console, document, matrix_table, plain, progress, table
@@ -27,11 +27,15 @@ def certify_seeds(
     out: Path | None,
     workers: int,
     as_json: bool,
+    address: str | None = None,
 ) -> int:
-    """Certify, write the certificate and print what it says; 1 when an instance is not admitted."""
+    """Certify, write the certificate and print what it says; 1 when an instance is not admitted.
+
+    With an `address`, on the Ray cluster there, or on one that is started here where it is "".
+    """
     if out is not None:
         new_file(out)
-    certificate = certified(environment, split, seeds, conditions, anchors, workers)
+    certificate = certified(environment, split, seeds, conditions, anchors, workers, address)
     if out is not None:
         certificate.save(out)
     if as_json:
@@ -49,7 +53,13 @@ def certify_seeds(
 
 
 def certified(
-    environment: str, split: str, seeds: str, conditions: Sequence[str], anchors: Sequence[str], workers: int
+    environment: str,
+    split: str,
+    seeds: str,
+    conditions: Sequence[str],
+    anchors: Sequence[str],
+    workers: int,
+    address: str | None = None,
 ) -> Certificate:
     """The certificate of what was given on the command line, made with a progress bar. Raises UsageError."""
     line = scenario(environment)
@@ -65,7 +75,14 @@ def certified(
             anchors=places,
             progress=lambda count, _: done(count),
             workers=processes,
+            spread=None if address is None else _over_ray(address, workers),
         )
+
+
+def _over_ray(address: str, workers: int) -> Spread:
+    from envos.train.spread import in_order, spread
+
+    return lambda function, pieces: in_order(spread(function, pieces, address, workers))
 
 
 def certified_json(certificate: Certificate) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Gymnasium conformance: every registered environment, and the traps that this interface has (E27, E28, E29)."""
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -219,3 +221,12 @@ def test_import_is_light_and_make_needs_no_import() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["test/0", "False"]
     assert envos.__version__
+
+
+def test_an_environment_is_not_copied_or_pickled() -> None:
+    """Two environments on one open database would write into each other's episodes."""
+    env = gymnasium.make("envos:EnvOS/ClinicStale-v0")
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(UsageError, match=r"snapshot\(\) and restore\(\)"):
+            attempt(env.unwrapped)
+    env.close()
