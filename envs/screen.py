@@ -50,7 +50,8 @@ class Screen:
         """A picture of this episode as an array of its own."""
         if self._last[0] != name:
             with self._image.open(io.BytesIO(self._files[name])) as image:
-                self._last = (name, np.asarray(image.convert("RGB"), np.uint8))
+                opaque = image if image.mode == "RGB" else image.convert("RGB")
+                self._last = (name, np.asarray(opaque, np.uint8))
         return self._last[1].copy()
 
     def kept(self) -> Mapping[str, bytes]:

@@ -19,7 +19,7 @@ IDS = [str(path.relative_to(ROOT)) for path in PAGES]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 # Long runs are documented commands of their own; here they are only checked for being well-formed.
-SLOW = ("envos demo", "envos certify", "envos play")
+SLOW = ("envos demo", "envos certify", "envos challenge", "envos clone", "envos play", "envos sweep", "envos train")
 
 
 def blocks(path: Path, language: str) -> list[str]:

@@ -102,11 +102,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+training = typer.Typer(
+    name="train",
+    help="Train agents on environments.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(training)
+
 Environment = Annotated[str, typer.Argument(metavar="ID", help="Environment id, as `envos list` shows it.")]
 Seeds = Annotated[str, typer.Option(metavar="A:B", help="Seeds A to B-1; a single number is one seed.")]
 Split = Annotated[str, typer.Option(metavar="SPLIT", help="train, validation or test.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, and nothing else.")]
 Conditions = Annotated[list[str], typer.Option(metavar="CONDITION", help="A condition; repeatable; 'all' is each.")]
+Port = Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the local page; 0 is any free one.")]
+Address = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help="A running Ray cluster; without, one is started on this machine.")
+]
 Workers = Annotated[int, typer.Option(metavar="N", help="Processes to use; 0 is one for each core.")]
 
 
@@ -209,6 +222,9 @@ def certify(
     anchor: Annotated[list[str], typer.Option(metavar="ANCHOR", help="first or any; repeatable; 'all'.")] = ["all"],  # noqa: B006
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the certificate here.")] = None,
     workers: Workers = 0,
+    ray: Annotated[bool, typer.Option("--ray", help="On a Ray cluster: --address, or one started here.")] = False,
+    address: Address = "",
+    report: Annotated[bool, typer.Option("--report", help="Also the checklist E01 to E42 with its results.")] = False,
     as_json: Json = False,
 ) -> None:
     """Certify instances: does the change fire as it should, is the task winnable, does the grader tell?
@@ -217,7 +233,32 @@ def certify(
     """
     from envos.cli_certify import certify_seeds
 
-    _finish(certify_seeds(environment, split, seeds, condition, anchor, out, workers, as_json))
+    at = address if ray or address else None
+    _finish(certify_seeds(environment, split, seeds, condition, anchor, out, workers, as_json, at, report))
+
+
+@app.command(short_help="Policies over environments, conditions and seeds, on Ray.")
+def sweep(
+    out: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The sweep's folder; one that was stopped is gone on with.")
+    ],
+    env: Annotated[list[str], typer.Option(metavar="ID", help="An environment; repeatable; 'all' is each.")],
+    policy: Annotated[list[str], typer.Option(metavar="POLICY", help="A scripted policy; repeatable; 'all' is each.")],
+    condition: Conditions = ["all"],  # noqa: B006 - Typer copies it
+    seeds: Seeds = "0:10",
+    split: Split = "test",
+    anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
+    address: Address = "",
+    workers: Workers = 0,
+    as_json: Json = False,
+) -> None:
+    """Play scripted policies over environments, conditions and seeds; ends with one table and one plot.
+
+    What a worker that dies was doing is done again, and a sweep that was stopped goes on where it was.
+    """
+    from envos.cli_sweep import run_sweep
+
+    run_sweep(out, env, condition, policy, seeds, split, anchor, address, workers, as_json)
 
 
 @app.command(short_help="Derive archived verdicts again.")
@@ -234,6 +275,33 @@ def verify(
     _finish(verify_folder(folder, as_json))
 
 
+@app.command(short_help="Corrupted archives against every tool.")
+def challenge(
+    seed: Annotated[int, typer.Option(metavar="N", help="What the cases are drawn from.")] = 1,
+    cases: Annotated[int, typer.Option(metavar="N", min=1, help="How many cases.")] = 2000,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Expectations, their seal, results and summary are written here.")
+    ] = Path("challenge-out"),
+    env: Annotated[list[str], typer.Option(metavar="ID", help="An environment; repeatable; 'all' is each.")] = ["all"],  # noqa: B006
+    workers: Workers = 0,
+    whole: Annotated[bool, typer.Option("--classes", help="Also the table by class.")] = False,
+    mutants: Annotated[bool, typer.Option("--mutants", help="Mutate the grader's rules instead.")] = False,
+    every: Annotated[int, typer.Option(metavar="N", min=1, help="With --mutants: each N-th only.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Corrupt valid archives in every known way, raw and re-sealed, and tell which tool took which for clean.
+
+    Exits 1 when the pipeline took a corrupted archive for clean, refused a valid one, or a mutant survived.
+    """
+    from envos.cli_challenge import challenge as run_challenge
+    from envos.cli_challenge import mutate
+
+    if mutants:
+        _finish(mutate(every, workers, as_json))
+    else:
+        _finish(run_challenge(seed, cases, env, out, workers, whole, as_json))
+
+
 @app.command(short_help="Play an episode yourself.")
 def play(
     environment: Environment,
@@ -242,12 +310,130 @@ def play(
     split: Split = "train",
     anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write an archive of the episode here.")] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="In your own browser, at an address that is printed.")
+    ] = False,
+    port: Port = 0,
     as_json: Json = False,
 ) -> None:
-    """Play an episode yourself, with what an agent sees and may do; the verdict comes at the end."""
-    from envos.cli_play import play_episode
+    """Play an episode yourself, with what an agent sees and may do; the verdict comes at the end.
 
-    play_episode(environment, split, seed, condition, anchor, out, as_json)
+    In the terminal, or with --browser in a browser on this machine, on pages as a person uses them.
+    """
+    if browser:
+        from envos.cli_browse import browse_episode
+
+        browse_episode(environment, split, seed, condition, anchor, out, as_json, port)
+    else:
+        from envos.cli_play import play_episode
+
+        play_episode(environment, split, seed, condition, anchor, out, as_json)
+
+
+@app.command("view", short_help="Look at archived episodes in a browser.")
+def view_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of archives, or one archive.")],
+    other: Annotated[Path | None, typer.Argument(metavar="OTHER", help="A second archive, side by side.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write one self-contained file, and serve nothing.")
+    ] = None,
+    port: Port = 0,
+) -> None:
+    """Look at archived episodes: what was asked, shown and written, when it changed, and what the verdict rests on.
+
+    Serves a page on this machine until Ctrl-C, at an address that is printed.
+    """
+    from envos.cli_view import view
+
+    view(folder, other, export, port)
+
+
+@app.command("export-sft", short_help="The reference's episodes as conversations.")
+def export_sft_(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The JSONL file to write.")],
+    env: Annotated[str, typer.Option(metavar="ID", help="Environment id, as `envos list` shows it.")],
+    seeds: Seeds = "0:100",
+    split: Split = "train",
+    condition: Conditions = ["all"],  # noqa: B006 - Typer copies it
+    anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
+    archives: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Take these archives; without, the reference is played.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write episodes of the scripted `reference` as chat-format JSONL, with tool calls, for a supervised warm start.
+
+    Only archives that verify and earned 1.0 are taken, and none of a policy that goes back to its source by itself:
+    that is what learning has to find. Exits 1 when none is left.
+    """
+    from envos.cli_trl import export_sft
+
+    _finish(export_sft(out, env, seeds, split, condition, anchor, archives, as_json))
+
+
+@training.command("trl", short_help="GRPO on text, with a world's tools (TRL).")
+def train_trl_(
+    model: Annotated[str, typer.Option(metavar="PATH", help="A model's folder; or 'tiny', or 'smollm2'.")],
+    env: Annotated[str, typer.Option(metavar="ID", help="Environment id, as `envos list` shows it.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Config, metrics, checkpoint and evaluation go here.")],
+    steps: Annotated[int, typer.Option(metavar="N", help="Steps of GRPO.")] = 20,
+    condition: Conditions = ["all"],  # noqa: B006 - Typer copies it
+    anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
+    tool: Annotated[list[str], typer.Option(metavar="TOOL", help="Only these tools; repeatable; none: all.")] = [],  # noqa: B006
+    observation_tokens: Annotated[int, typer.Option(metavar="N", help="Most tokens of a tool's result.")] = 1024,
+    turn_tokens: Annotated[int, typer.Option(metavar="N", help="Most tokens of one turn of the model.")] = 128,
+    completion_tokens: Annotated[int, typer.Option(metavar="N", help="Most tokens of an episode.")] = 6144,
+    calls: Annotated[int, typer.Option(metavar="N", help="Most turns of an episode; 0: the budget.")] = 0,
+    prompts: Annotated[int, typer.Option(metavar="N", help="Groups in a step.")] = 1,
+    group: Annotated[int, typer.Option(metavar="N", help="Rollouts of one instance in a group.")] = 4,
+    rate: Annotated[float, typer.Option(metavar="X", help="Learning rate of GRPO.")] = 1e-5,
+    temperature: Annotated[float, typer.Option(metavar="X", help="Temperature of rollouts in training.")] = 1.0,
+    lora: Annotated[int, typer.Option(metavar="R", help="Rank of LoRA; 0 trains all weights.")] = 0,
+    train_seeds: Annotated[str, typer.Option(metavar="A:B", help="Seeds of GRPO, train split.")] = "0:200",
+    sft_seeds: Annotated[str, typer.Option(metavar="A:B", help="Seeds of the warm start, train split.")] = "1000:1064",
+    sft_condition: Conditions = ["L0"],  # noqa: B006
+    sft_steps: Annotated[int, typer.Option(metavar="N", help="Steps of the warm start; 0: none.")] = 50,
+    sft_batch: Annotated[int, typer.Option(metavar="N", help="Episodes in a step of the warm start.")] = 2,
+    sft_rate: Annotated[float, typer.Option(metavar="X", help="Learning rate of the warm start.")] = 1e-4,
+    sft_tokens: Annotated[int, typer.Option(metavar="N", help="First tokens of an episode that are learned.")] = 8192,
+    test_seeds: Annotated[str, typer.Option(metavar="A:B", help="Seeds of the evaluation, test split.")] = "0:10",
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of weights, order and sampling.")] = 0,
+    archives: Annotated[bool, typer.Option("--archives", help="Archive every rollout under DIR/archives.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a language model: a warm start on the reference's episodes, then GRPO through the world's tools.
+
+    The verdict is the only reward, and an episode that does not count has none. Needs the extra `trl`.
+    """
+    from envos.cli_trl import train_trl
+
+    train_trl(
+        out,
+        as_json,
+        {"train_seeds": train_seeds, "sft_seeds": sft_seeds, "test_seeds": test_seeds},
+        environment=env,
+        model=model,
+        steps=steps,
+        conditions=condition,
+        anchor=anchor,
+        tools=tuple(tool),
+        observation_tokens=observation_tokens,
+        turn_tokens=turn_tokens,
+        completion_tokens=completion_tokens,
+        calls=calls,
+        prompts=prompts,
+        group=group,
+        rate=rate,
+        temperature=temperature,
+        lora=lora,
+        sft_conditions=sft_condition,
+        sft_steps=sft_steps,
+        sft_batch=sft_batch,
+        sft_rate=sft_rate,
+        sft_tokens=sft_tokens,
+        seed=seed,
+        archives=archives,
+    )
 
 
 @app.command(short_help="The whole idea in one run.")

@@ -9,11 +9,14 @@ from rich.text import Text
 
 from envos.certify.certificate import Certificate, Spread, certify
 from envos.certify.checks import FAMILIES, rules
+from envos.certify.checks.checklist import FAILED, results
 from envos.cli_arguments import new_file, seed_range, several, worker_count
 from envos.cli_output import Score, console, document, matrix_table, plain, progress, table
 from envos.envs.scenario import ANCHORS, scenario
 from envos.envs.streams import check_split
 
+_SHORT = 70
+"""Characters of what a check measured that the report shows; `--json` has all of it."""
 SHOWN = 10
 """Refused instances that are told one by one; `--json` and the certificate have them all."""
 
@@ -28,10 +31,12 @@ def certify_seeds(
     workers: int,
     as_json: bool,
     address: str | None = None,
+    report: bool = False,
 ) -> int:
     """Certify, write the certificate and print what it says; 1 when an instance is not admitted.
 
-    With an `address`, on the Ray cluster there, or on one that is started here where it is "".
+    With `report`, also the checklist. With an `address`, on the Ray cluster there, or on one that is started here where
+    it is "".
     """
     if out is not None:
         new_file(out)
@@ -39,12 +44,15 @@ def certify_seeds(
     if out is not None:
         certificate.save(out)
     if as_json:
-        document({**certified_json(certificate), "out": None if out is None else str(out)})
+        listed = {"checklist": results(certificate)} if report else {}
+        document({**certified_json(certificate), **listed, "out": None if out is None else str(out)})
     else:
         shown = console()
         for part in (*certified_tables(certificate), *matrices(certificate)):
             shown.print(part)
             shown.print()
+        if report:
+            shown.print(checklist(certificate))
         for line in refusals(certificate):
             shown.print(line, style="red", soft_wrap=True)
         if out is not None:
@@ -145,3 +153,20 @@ def refusals(certificate: Certificate) -> list[str]:
     if len(refused) > SHOWN:
         lines.append(f"... and {len(refused) - SHOWN} more (--json has them all)")
     return lines
+
+
+def checklist(certificate: Certificate) -> Table:
+    """The checklist E01 to E42: result, what was measured, the evidence or where the check is made, and the remedy."""
+    shown = table(
+        f"Checklist: {certificate.environment}",
+        ("id", "check", "result", "severity", "ran / failed", "evidence"),
+        "skipped: not reached by this certificate; in the tests: `make test` decides; operator: left to a study",
+    )
+    for row in results(certificate):
+        measured = ", ".join(f"{name} {item['ran']}/{item['failed']}" for name, item in row["measured"].items())
+        told = row["remedy"] or row["operator"] or ", ".join(map(str, row["evidence"] or ()))
+        style = "bold red" if row["result"] == FAILED else ""
+        shown.add_row(
+            row["id"], row["about"], Text(row["result"], style), row["severity"], measured, plain(told)[:_SHORT]
+        )
+    return shown

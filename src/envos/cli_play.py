@@ -54,7 +54,7 @@ def play_episode(
         verdict = converse(env, line, seed, shown)
         told = change(inner) if verdict is not None else {}
         if as_json:
-            document(_document(inner, verdict, told))
+            document(outcome(inner, verdict, told))
         elif verdict is None:
             shown.print("Stopped: the episode did not end, so there is no verdict.")
         else:
@@ -221,7 +221,8 @@ def changed(told: Mapping[str, Any]) -> str:
     return " ".join(lines)
 
 
-def _document(env: EnvOS, verdict: Mapping[str, Any] | None, told: Mapping[str, Any]) -> dict[str, Any]:
+def outcome(env: EnvOS, verdict: Mapping[str, Any] | None, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The one JSON document of `--json`."""
     records = env.ledger.records()
     return {
         "environment": env.scenario.id,

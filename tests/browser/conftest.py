@@ -37,3 +37,22 @@ def pair() -> Iterator[Callable[..., Pair]]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture(scope="module")
+def window(browser: str) -> Iterator[Any]:
+    """A window of 1280 x 800 for pages of our own servers and files, as a person has it; no script of it may fail."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="pages are clicked through by Playwright")
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=browser)
+        page = running.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(10_000)
+        page.said = said = []
+        # A page in a sandbox runs no script; Playwright's own, which looks into it, is told so in the console.
+        ours = "Blocked script execution in 'about:srcdoc'"
+        page.on("console", lambda message: None if message.text.startswith(ours) else said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        yield page
+        running.close()
+    assert said == []

@@ -1,10 +1,11 @@
-"""The pages as a person has them: mouse and keyboard reach every control, and nothing runs off the side."""
+"""The pages as a person has them: every control can be reached, every text read, and nothing runs off the side."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import pytest
+from contrast import CONTRAST
 
 from envos.certify.policies import policies
 from envos.envs.drivers.chromium import Chromium
@@ -34,12 +35,13 @@ def tab(env: EnvOS) -> Any:
 
 
 def check(env: EnvOS) -> None:
-    """Every element of the page as it stands can be clicked, and the page is as wide as the window."""
+    """Every element of the page as it stands can be clicked, every text read, and it is as wide as the window."""
     page, view = tab(env), env._seen
     for element in view.elements:
         assert page._run(f"envos.locate({element.index})") is not None, (env._shown.url, element)
     assert page._run(f"{CONTROLS}.length") == len(view.elements)
     assert page._run("document.documentElement.scrollWidth") <= 1280, env._shown.url
+    assert page._run(f"({CONTRAST})().length") == 0, env._shown.url
 
 
 def test_every_control_can_be_clicked(env: EnvOS) -> None:
