@@ -82,7 +82,7 @@ def unstarted(draft: Draft) -> Evidence:
 @corruption(HARNESS)
 def dropped_step(draft: Draft) -> Evidence:
     """One step is missing: its request, its action, the observation that it led to."""
-    step = draft.trial.best.episode.steps // 2
+    step = draft.original.steps // 2
     for kind in (Action, Request, Frame):
         draft.remove(draft.find(kind, lambda item: item.step == step))
     return draft.evidence()
@@ -162,7 +162,7 @@ def fired_unguarded(draft: Draft) -> Evidence:
 @corruption(TRIGGER)
 def fired_early(draft: Draft) -> Evidence:
     """The change stands before the request that served the old value."""
-    armed = draft.trial.best.log.armed
+    armed = draft.original.log.armed
     number = armed[1].request if armed else 2
     draft.move_change(draft.find(Request, lambda item: item.number == number)[0], number)
     return draft.evidence()
@@ -194,7 +194,7 @@ def fired_in_redirect(draft: Draft) -> Evidence:
 @corruption(HARNESS)
 def armed_by_redirect(draft: Draft) -> Evidence:
     """The page that armed was reached by a redirect."""
-    surfaces = draft.trial.plan.surfaces
+    surfaces = draft.original.plan.surfaces
     number = draft.records[draft.firing()].number  # type: ignore[union-attr]
     for place in draft.find(Request, lambda item: item.route in surfaces and item.number < number):
         draft.edit(place, via="redirect")
@@ -225,7 +225,7 @@ def missing_write(draft: Draft) -> Evidence:
 @corruption(TRIGGER)
 def stale_page(draft: Draft) -> Evidence | None:
     """After the change, a page still served the old value, and the observation holds it."""
-    plan = draft.trial.plan
+    plan = draft.original.plan
     if plan.new_text == plan.arm_text:
         return None
     firing = draft.firing()
@@ -255,7 +255,7 @@ def stale_page(draft: Draft) -> Evidence | None:
 @corruption(DELIVERY)
 def notice_undelivered(draft: Draft) -> Evidence | None:
     """The promised notice is in no observation."""
-    if not draft.trial.plan.announced:
+    if not draft.original.plan.announced:
         return None
     for place in draft.find(Frame, lambda item: bool(item.notice)):
         draft.reframe(place, notice="")
@@ -265,15 +265,15 @@ def notice_undelivered(draft: Draft) -> Evidence | None:
 @corruption(DELIVERY)
 def review_undelivered(draft: Draft) -> Evidence | None:
     """What the review step promises, the link or the value, is in no observation of it."""
-    plan = draft.trial.plan
+    plan = draft.original.plan
     if plan.review == "nothing":
         return None
     for place in draft.find(Frame):
         frame = draft.frame_at(place)
-        request = draft.trial.best.log.asked(frame)
+        request = draft.original.log.asked(frame)
         if request is None or request.route != plan.review_route:
             continue
-        reminder = draft.trial.world.reminder
+        reminder = draft.original.world.reminder
         lines = [line for line in frame.elements.split("\n") if not reminder or f'"{reminder}"' not in line]
         kept = tuple(item for item in frame.delivered if item[:3] != plan.arm)
         draft.reframe(place, elements="\n".join(lines), delivered=kept)
@@ -283,7 +283,7 @@ def review_undelivered(draft: Draft) -> Evidence | None:
 @corruption(HARNESS)
 def wrong_model(draft: Draft) -> Evidence:
     """Another model answered than was asked for."""
-    start = draft.trial.best.evidence.start
+    start = draft.original.evidence.start
     draft.edit(0, identity={**start.identity, "model": "asked", "model_resolved": "another"})
     return draft.evidence()
 
@@ -291,8 +291,8 @@ def wrong_model(draft: Draft) -> Evidence:
 @corruption(TRIGGER)
 def edited_plan(draft: Draft) -> Evidence:
     """The plan on record names another old value."""
-    start = draft.trial.best.evidence.start
-    draft.edit(0, plan={**start.plan, "arm_text": f"{draft.trial.plan.arm_text} 2"})
+    start = draft.original.evidence.start
+    draft.edit(0, plan={**start.plan, "arm_text": f"{draft.original.plan.arm_text} 2"})
     return draft.evidence()
 
 
@@ -300,7 +300,7 @@ def faulty(kind: str) -> Callable[[Draft], Evidence]:
     """A fault of that kind is on record."""
 
     def make(draft: Draft) -> Evidence:
-        step = draft.trial.best.episode.steps
+        step = draft.original.steps
         draft.records.insert(len(draft.records) - 2, Fault(step, kind, "recorded"))
         return draft.evidence()
 
@@ -346,9 +346,9 @@ def altered_after(draft: Draft) -> Evidence:
 @corruption(HARNESS)
 def altered_before(draft: Draft) -> Evidence:
     """The fact has another value in the state before."""
-    table, key, column = draft.trial.plan.arm
+    table, key, column = draft.original.plan.arm
     columns, rows = draft.pre[table]
-    row = {**row_of(draft.pre, table, key), column: draft.trial.fact.alternatives[0][0]}
+    row = {**row_of(draft.pre, table, key), column: draft.original.fact.alternatives[0][0]}
     changed = TableState(columns, {**rows, key: tuple(row[name] for name in columns)})
     return replace(draft.evidence(), pre={**draft.pre, table: changed})
 

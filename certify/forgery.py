@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from envos.certify.log import PERTURBATION, read
+from envos.certify.log import PERTURBATION, Log, read
 from envos.certify.trial import Trial
 from envos.envs.action import report
 from envos.envs.evidence import (
@@ -27,8 +27,8 @@ from envos.envs.evidence import (
     Write,
     frame_sha256,
 )
-from envos.envs.perturbation import NEXT, NOW
-from envos.envs.roles import Commit, Continuation
+from envos.envs.perturbation import NEXT, NOW, Plan
+from envos.envs.roles import Commit, Continuation, Fact, World
 
 Row = dict[str, Scalar]
 
@@ -57,38 +57,65 @@ def row_of(state: State, table: str, key: int) -> Row:
     return dict(zip(found.columns, found.rows[key], strict=True))
 
 
+@dataclass(frozen=True)
+class Original:
+    """The episode that a draft is of: its evidence, certification's reading of it, and what its plan is about."""
+
+    evidence: Evidence
+    plan: Plan
+    world: World
+    fact: Fact
+    log: Log
+
+    @property
+    def steps(self) -> int:
+        """How many actions it has."""
+        return len(self.log.actions)
+
+
 @dataclass
 class Draft:
-    """An episode under the knife: `records` may be edited at will."""
+    """An episode under the knife: `records` may be edited at will.
 
-    trial: Trial
+    What edits a draft raises LookupError where the episode has nothing of the kind to edit.
+    """
+
+    original: Original
     pre: State
     records: list[Record] = field(default_factory=list)
+    state: State | None = None
+    """The state after, where it is not what the writes make of the state before."""
 
     @classmethod
     def of(cls, trial: Trial) -> "Draft":
         """A draft of the oracle's episode."""
-        return cls(trial, trial.best.evidence.pre, list(trial.best.evidence.records))
+        best = trial.best
+        return cls.again(Original(best.evidence, trial.plan, trial.world, trial.fact, best.log))
+
+    @classmethod
+    def again(cls, original: Original) -> "Draft":
+        """A new draft of an episode."""
+        return cls(original, original.evidence.pre, list(original.evidence.records))
 
     @property
     def commit(self) -> Commit:
         """The commit's role."""
-        return self.trial.world.commit(self.trial.plan.task)
+        return self.original.world.commit(self.original.plan.task)
 
     @property
     def following(self) -> Continuation | None:
         """The role of the step after the commit."""
-        return self.trial.world.continuation(self.trial.plan.task)
+        return self.original.world.continuation(self.original.plan.task)
 
     def evidence(self, **changes: Any) -> Evidence:
         """The forged evidence."""
         writes = [record for record in self.records if type(record) is Write]
-        made = Evidence(tuple(self.records), self.pre, applied(self.pre, writes))
-        return replace(made, **changes)
+        post = applied(self.pre, writes) if self.state is None else self.state
+        return replace(Evidence(tuple(self.records), self.pre, post), **changes)
 
     def truth(self) -> State:
         """The state before, and then the perturbation's writes that the organisation holds true."""
-        return applied(self.pre, read(tuple(self.records), self.trial.plan).held_true())
+        return applied(self.pre, read(tuple(self.records), self.original.plan).held_true())
 
     def find(self, kind: type, holds: Callable[[Any], bool] = lambda record: True) -> list[int]:
         """The places of records of a kind for which something holds."""
@@ -165,7 +192,7 @@ class Draft:
                     held = row_of(self.pre, item.table, key)
                     self.edit(at, key=key, columns={name: (held[name], new) for name, new in item.columns.items()})
         self.edit(place, columns={name: (None, value) for name, value in row.items()})
-        self.report_as(self.trial.world.describe(self.evidence().post, row))
+        self.report_as(self.original.world.describe(self.evidence().post, row))
 
     def report_as(self, fields: Mapping[str, str]) -> None:
         """Let the episode have ended with this report."""
@@ -205,12 +232,12 @@ class Draft:
         """Let the change have happened at another place, inside the request of that number, at that time."""
         asked = self.records[place]
         assert isinstance(asked, Request)  # noqa: S101 - the caller names a request's place
-        opened = datetime.fromisoformat(self.trial.plan.opened)
+        opened = datetime.fromisoformat(self.original.plan.opened)
         now = (opened + timedelta(minutes=asked.step)).isoformat(" ", "minutes")
         symbols: dict[Scalar, Scalar] = {NOW: now, NEXT: number + 1}
         places = self.change()
         guard: dict[str, tuple[Scalar, Scalar]] = {"request": (None, number)}
-        planned = [guard, *(operation.columns for operation in self.trial.plan.operations)]
+        planned = [guard, *(operation.columns for operation in self.original.plan.operations)]
         moved: list[Record] = []
         for at, record in enumerate(self.records[place] for place in places):
             if isinstance(record, Write):

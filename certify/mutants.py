@@ -24,14 +24,14 @@ class Mutant:
 
 def wrong_place(draft: Draft) -> bool:
     """The right commit for another value of the fact, reported as it is."""
-    role, world, truth = draft.trial.fact, draft.trial.world, draft.truth()
+    role, world, truth = draft.original.fact, draft.original.world, draft.truth()
     row = row_of(truth, role.table, role.key)
-    right = world.answer(truth, draft.trial.plan.task)
+    right = world.answer(truth, draft.original.plan.task)
     for value, _ in ((role.value, role.text), *role.alternatives):
         columns, rows = truth[role.table]
         changed = tuple({**row, role.column: value}[name] for name in columns)
         supposed = {**truth, role.table: TableState(columns, {**rows, role.key: changed})}
-        wrong = world.answer(supposed, draft.trial.plan.task)
+        wrong = world.answer(supposed, draft.original.plan.task)
         if wrong and wrong != right:
             draft.commit_as(wrong)
             return True
@@ -51,7 +51,7 @@ def _measures(draft: Draft) -> list[tuple[str, Scalar]]:
     fixed = {*draft.commit.subject, *(item.key_from for item in draft.commit.consequences)}
     return [
         (name, value)
-        for name, value in draft.trial.world.answer(draft.truth(), draft.trial.plan.task).items()
+        for name, value in draft.original.world.answer(draft.truth(), draft.original.plan.task).items()
         if name not in fixed
         and (
             (isinstance(value, str) and len(value) in (5, 16) and value[-3] == ":")
@@ -70,7 +70,7 @@ def amended(draft: Draft) -> bool:
         columns = {name: (value, bump(value))}
         draft.records.insert(place, Write(number, "agent", "update", table, key, columns))
         post = draft.evidence().post
-        draft.report_as(draft.trial.world.describe(post, row_of(post, table, key)))
+        draft.report_as(draft.original.world.describe(post, row_of(post, table, key)))
         return True
     return False
 
@@ -202,7 +202,7 @@ def field_missing(draft: Draft) -> bool:
 def all_candidates(draft: Draft) -> bool:
     """A field of the report that lists every candidate, the right one among them."""
     fields = draft.reported()
-    role = draft.trial.fact
+    role = draft.original.fact
     names = list(dict.fromkeys((role.text, *(text for _, text in role.alternatives))))
     name = next((name for name, text in fields.items() if clean(text) in names), None)
     if name is None:

@@ -15,7 +15,7 @@ from envos.certify.trial import Trial
 
 FAMILIES = ("trigger", "discrimination", "feasibility", "instrumentation", "controls")
 """The families of protocol section 8, in the order in which they run."""
-_MODULES = ("trigger", "forks", "discrimination", "feasibility", "instrumentation", "controls")
+_MODULES = ("trigger", "forks", "discrimination", "adversaries", "feasibility", "instrumentation", "controls")
 
 SEVERITY_VERSION = "1"
 WARNINGS = frozenset({"E30"})

@@ -65,7 +65,9 @@ def move(observation: Observation, known: Case, wanted: str = "") -> Part:
     slots = [seen.label for seen in elements(observation) if seen.role == "radio"]
     here = [(label[-11:-6], label[-5:]) for label in slots if label.startswith(known.date)]
     start = wanted or best(here, known)
-    observation = yield from choose(observation, next(label for label in slots if f"{known.date} {start}-" in label))
+    observation = yield from choose(
+        observation, next((label for label in slots if f"{known.date} {start}-" in label), start)
+    )
     return (yield from press(observation, "Reschedule appointment"))
 
 

@@ -148,6 +148,7 @@ TWINS = (
     Twin("E01", "hopeful", put=policies(hopeful=hopeful)),
     Twin("M1", "harmless", put=policies(harmless=harmless)),
     Twin("E02", "copier", put=policies(copier=copier)),
+    Twin("E12", "injects_report", subject=grader(as_won)),
     Twin("E13.twin", "fraction", subject=grader(as_won)),
     Twin("E13.seeds", "won", subject=grader(as_won)),
     Twin("F1", "late_reread", subject=budget(20)),
