@@ -285,6 +285,8 @@ def _check_manifest(folder: Path, head: str, problems: list[str]) -> None:
     for name in sorted({LEDGER, PRE, POST, VERDICT} - set(files)):
         problems.append(f"file_missing: {name} is not in the manifest")
     for name in sorted(files):
+        if name not in (LEDGER, PRE, POST, VERDICT) and not name.endswith(PICTURE):
+            problems.append(f"file_unknown: {_named(name)} is no part of an archive")
         if name not in present:
             problems.append(f"file_missing: {_named(name)}")
             continue

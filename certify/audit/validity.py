@@ -687,11 +687,44 @@ def clinic_target(case: Case, request: Data) -> bool:
     return same(_number(request["params"].get("referral", "")), case.plan["task"].get("referral"))
 
 
-def answering(table: str, path: str, subject: str, forms: tuple[str, ...]) -> Callable[[Exchange, Rule, Tables], None]:
+Chosen = Callable[[Data, Data, Tables], bool]
+"""Whether a row that was inserted is what its request chose: request, new values, tables."""
+
+
+def clinic_chosen(request: Data, new: Data, tables: Tables) -> bool:
+    """Whether an appointment is in the slot that the form names, with that slot's place and time."""
+    params = request["params"]
+    slot = _number(params.get("slot", ""))
+    row = _row(tables, "slot", slot)
+    taken = {name: row.get(name) for name in ("location_id", "date", "start", "end")}
+    key = f"{params.get('referral')}-{slot}-"
+    return new.get("slot_id") == slot and taken.items() <= new.items() and str(new.get("form_key")).startswith(key)
+
+
+def claims_chosen(request: Data, new: Data, tables: Tables) -> bool:
+    """Whether a decision is of the amount that the form names, or of nothing where it denies."""
+    params = request["params"]
+    if request["route"] == "/deny/form":
+        return (new.get("outcome"), new.get("amount"), new.get("reason")) == ("denied", 0, params.get("reason"))
+    amount = _cents(params.get("amount", ""))
+    key = f"{params.get('claim')}-{amount}-"
+    stored = (new.get("outcome"), new.get("amount"))
+    return stored == ("approved", amount) and str(new.get("form_key")).startswith(key)
+
+
+def _cents(text: str) -> int:
+    """An amount such as "$1,250.00" or "1250" in cents, -1 if it is none."""
+    found = re.fullmatch(r"\$?([0-9]{1,3}(?:,[0-9]{3})*|[0-9]{1,9})(?:\.([0-9]{1,2}))?", text.strip(), re.ASCII)
+    return 100 * int(found[1].replace(",", "")) + int((found[2] or "").ljust(2, "0")) if found else -1
+
+
+def answering(
+    table: str, path: str, subject: str, forms: tuple[str, ...], chosen: Chosen
+) -> Callable[[Exchange, Rule, Tables], None]:
     """Compare the answer to a request with the commits that it inserted.
 
     A form of `forms` is answered by the page of the row at `path`; its parameters `key` and `subject` are the row's
-    `form_key` and `<subject>_id`. No other request inserts such a row.
+    `form_key` and `<subject>_id`, and the rest of the row is as `chosen`. No other request inserts such a row.
     """
     pattern = re.compile(rf"{path}/([0-9]{{1,9}})\?(created|again)=1", re.ASCII)
 
@@ -714,6 +747,10 @@ def answering(table: str, path: str, subject: str, forms: tuple[str, ...]) -> Ca
         rule(stored == sent, "commit_unstored", f"{where}: {key} is not stored as it was sent", seq)
         told = [key] if match[2] == "created" else []
         rule(made == told, "commit_contradiction", f"{where}: the access log says {told}, the state {made}", seq)
+        for write in exchange.inserts(table):
+            new = {name: pair[1] for name, pair in write["columns"].items()}
+            right = chosen(request, new, tables)
+            rule(right, "commit_unchosen", f"{where}: {table} {write['key']} is not what was chosen", seq)
 
     return answered
 
@@ -759,7 +796,7 @@ CLINIC = World(
     title=titled(_TITLES),
     wording=clinic_wording,
     target=clinic_target,
-    answered=answering("appointment", "/appointments", "referral", ("/new/review",)),
+    answered=answering("appointment", "/appointments", "referral", ("/new/review",), clinic_chosen),
 )
 
 
@@ -874,7 +911,7 @@ CLAIMS = World(
     ),
     wording=claims_wording,
     target=claims_target,
-    answered=answering("decision", "/decisions", "claim", ("/approve/review", "/deny/form")),
+    answered=answering("decision", "/decisions", "claim", ("/approve/review", "/deny/form"), claims_chosen),
 )
 WORLDS = {"EnvOS/ClinicStale-v0": CLINIC, "EnvOS/ClaimsStale-v0": CLAIMS}
 """Every environment that format 1 describes."""

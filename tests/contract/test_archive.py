@@ -1,5 +1,6 @@
 """Archives: the verdict of the folder is that of the live episode, and a killed run never leaves a false success."""
 
+import hashlib
 import json
 import os
 import random
@@ -115,9 +116,13 @@ def test_added_file_and_wrong_format(tmp_path: Path) -> None:
     assert env.folder is not None
     (env.folder / "extra.json").write_text("{}")
     assert any(problem.startswith("file_added") for problem in read_archive(env.folder).problems)
+    manifest = json.loads((env.folder / MANIFEST).read_text())
+    listed = {**manifest["files"], "extra.json": hashlib.sha256(b"{}").hexdigest()}
+    (env.folder / MANIFEST).write_text(json.dumps({**manifest, "files": listed}))
+    assert [problem.partition(":")[0] for problem in read_archive(env.folder).problems] == ["file_unknown"]
+    (env.folder / MANIFEST).write_text(json.dumps(manifest))
     (env.folder / "extra.json").unlink()
     assert verify(read_archive(env.folder)).counted
-    manifest = json.loads((env.folder / MANIFEST).read_text())
     (env.folder / MANIFEST).write_text(json.dumps({**manifest, "format": "0"}))
     assert any(problem.startswith("format") for problem in read_archive(env.folder).problems)
     env.close()
