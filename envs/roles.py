@@ -5,7 +5,7 @@ refused with the role that is missing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import MetaData
@@ -178,7 +178,7 @@ class World:
     types (text, datetime, money or id). `display(state, table, column, value)` is a stored value as pages show it.
     `refusals` maps a code to (status, text). `reminder` is the label of the link to the source that a review step shows
     when the condition discloses one ("" for a world without such a link). `tools` names every route for agents that
-    call functions.
+    call functions. `labels` are the facts of a commit's page that hold a report field, joined by a space.
     """
 
     name: str
@@ -198,6 +198,7 @@ class World:
     display: Callable[[State, str, str, Scalar], str]
     reminder: str = ""
     tools: tuple[Tool, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ WORLD = World(
     navigation=claims_pages.NAVIGATION,
     home="/",
     report={"amount": "money", "reference": "id"},
+    labels={"amount": ("Amount",), "reference": ("Reference",)},
     refusals=REFUSALS,
     generate=claims_rows.generate,
     commit=claims_rules.commit,

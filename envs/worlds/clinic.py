@@ -49,5 +49,6 @@ WORLD = World(
     describe=clinic_rules.describe,
     display=clinic_rules.display,
     reminder=clinic_rules.SOURCE,
+    labels={"location": ("Place",), "start": ("Date", "Time"), "reference": ("Reference",)},
     tools=(*clinic_tools.TOOLS, *mail.TOOLS, *notices.TOOLS),
 )
