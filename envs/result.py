@@ -12,6 +12,7 @@ arguments that are known and, for each that is to be chosen, the [value, text] p
 used, and links are plain text. A watched value stands in the JSON as it is, so that the evidence can say where.
 """
 
+from collections.abc import Callable
 from json import JSONEncoder
 from json.encoder import encode_basestring as encoded
 from typing import Any, NamedTuple
@@ -38,6 +39,9 @@ from envos.envs.toolbox import Offer, Toolbox
 LEFT_OUT = "left_out"
 """Says how many rows or choices a result has too many."""
 
+Size = Callable[[str], int]
+"""How much a text counts: its code points, or the tokens of a model's tokenizer."""
+
 
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _PLAIN = ("title", "columns", "links", "arguments", "choices", "notice")
@@ -50,8 +54,8 @@ class _Joined(NamedTuple):
     parts: tuple[str | Value, ...]
 
 
-def result(page: Page, box: Toolbox, limit: int = TEXT_LIMIT) -> View:
-    """The page as JSON text of at most `limit` code points, its notice, and the marks of watched values.
+def result(page: Page, box: Toolbox, limit: int = TEXT_LIMIT, size: Size = len) -> View:
+    """The page as JSON text of at most `limit` code points (or what `size` counts), its notice, and its marks.
 
     Where it is too long, rows and choices are left out, the last of the longest list first, and their number is said;
     one that is too long even so is cut off. A value that JSON has to escape is not marked: it does not stand there as
@@ -59,21 +63,38 @@ def result(page: Page, box: Toolbox, limit: int = TEXT_LIMIT) -> View:
     """
     tree = _tree(page, box)
     writer = _written(tree)
+    text = "".join(writer.pieces)
     lists = [
         (node, items)
         for node in tree["body"]
         for items in (node.get("rows"), *node.get("choices", {}).values())
         if items
     ]
-    while writer.length > limit and any(items for _, items in lists):
+    while size(text) > limit and any(items for _, items in lists):
         node, items = max(lists, key=lambda pair: len(pair[1]))
         dropped = max(1, len(items) // 8)
         del items[-dropped:]
         node[LEFT_OUT] = node.get(LEFT_OUT, 0) + dropped
         writer = _written(tree)
-    marks = tuple(mark for mark in writer.marks if mark.offset + len(mark.value.text) <= limit)
+        text = "".join(writer.pieces)
+    text = _cut(text, limit, size)
+    marks = tuple(mark for mark in writer.marks if mark.offset + len(mark.value.text) <= len(text))
     notice = f"{page.modal.title}: {page.modal.text}" if page.modal else ""
-    return View("".join(writer.pieces)[:limit], "", notice, (), marks, ())
+    return View(text, "", notice, (), marks, ())
+
+
+def _cut(text: str, limit: int, size: Size) -> str:
+    """A beginning of the text that fits: the longest one where `size` grows with the text."""
+    if size(text) <= limit:
+        return text
+    fits, over = 0, len(text)
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        if size(text[:middle]) <= limit:
+            fits = middle
+        else:
+            over = middle
+    return text[:fits]
 
 
 def _written(tree: dict[str, Any]) -> "_Writer":

@@ -8,7 +8,7 @@ import importlib
 
 import pytest
 
-EXTRAS = {"playwright", "selectolax", "starlette", "uvicorn", "ray", "torch", "trl", "peft", "datasets"}
+EXTRAS = {"playwright", "selectolax", "starlette", "uvicorn", "ray", "torch", "transformers", "trl", "peft", "datasets"}
 
 
 def test_docstring_examples(module_name: str) -> None:

@@ -90,7 +90,7 @@ def clone(
             logits, _ = net(batch)
             error = loss(logits, batch["action_mask"], actions[places], smoothing)
             optimizer.zero_grad()
-            error.backward()  # type: ignore[no-untyped-call]
+            error.backward()
             optimizer.step()
             right += int((logits.argmax(-1) == actions[places]).sum())
         if progress is not None:

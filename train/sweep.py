@@ -99,7 +99,7 @@ def evaluate(piece: Piece) -> list[dict[str, Any]]:
             found.append({"seed": seed, "actions": episode.steps, **kept})
         return found
     finally:
-        env.close()  # type: ignore[no-untyped-call]
+        env.close()
 
 
 def sweep(asked: Sweep, out: Path, address: str = "", workers: int = 0) -> Iterator[tuple[int, int]]:

@@ -12,6 +12,7 @@ from envos.envs.action import MAX_LENGTH
 from envos.envs.drivers.tools import Tools
 from envos.envs.env import MEMO_LIMIT, EnvOS
 from envos.envs.page import TEXT_LIMIT
+from envos.envs.result import Size
 from envos.envs.spaces import AnyText
 from envos.envs.toolbox import NAME, Toolbox
 from envos.envs.tools import Tool
@@ -64,10 +65,12 @@ class ToolActions(gymnasium.Wrapper[Any, Any, Any, str]):
     before any other call. A call that is wrong costs a step, changes nothing, and is answered by an error line.
 
     Observations: `goal`, `result` (of the last call that was carried out), `memo`, `error`, `budget_left`. Stands
-    inside or around `Archive`. Raises UsageError for an environment that is no EnvOS, and for a world without tools.
+    inside or around `Archive`. A result has at most `limit` code points, or of what `size` counts (a model's tokens);
+    rows that do not fit are left out, and their number is said. Raises UsageError for an environment that is no EnvOS,
+    and for a world without tools.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, str]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, str], limit: int = TEXT_LIMIT, size: Size = len) -> None:
         super().__init__(env)
         inner = env.unwrapped
         if not isinstance(inner, EnvOS):
@@ -75,7 +78,7 @@ class ToolActions(gymnasium.Wrapper[Any, Any, Any, str]):
         if not inner.world.tools:
             raise UsageError(f"world {inner.world.name!r} has no tools")
         self._box = Toolbox(inner.world)
-        driver = Tools(self._box)
+        driver = Tools(self._box, limit, size)
         inner.use(driver, self._box.read, driver.call, NAME)
         self.action_space = CallText(self._box.tools)
         self.observation_space = Dict(

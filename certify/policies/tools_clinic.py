@@ -18,9 +18,18 @@ Look = Callable[[Observation, Case], Part]
 Entry = dict[str, Any]
 
 
+def result_of(observation: Observation) -> Entry:
+    """The last result. Raises NotFound for one that was cut off, and so is no JSON."""
+    try:
+        found: Entry = json.loads(observation["result"])
+    except ValueError:
+        raise NotFound("the result was cut off") from None
+    return found
+
+
 def entries(observation: Observation) -> list[Entry]:
     """The body of the last result."""
-    found: list[Entry] = json.loads(observation["result"])["body"]
+    found: list[Entry] = result_of(observation)["body"]
     return found
 
 
@@ -63,7 +72,7 @@ def form(observation: Observation, tool: str) -> Entry:
 def ask(known: Case, tool: str, **arguments: Any) -> Part:
     """Call a tool; a notice on its result is acknowledged and heeded."""
     observation = yield call(tool, **arguments)
-    while "notice" in (result := json.loads(observation["result"])):
+    while "notice" in (result := result_of(observation)):
         notice = result["notice"]
         heed(notice["text"], known)
         observation = yield call("acknowledge_notice", notice_id=notice["notice_id"])

@@ -3,18 +3,18 @@
 from envos.envs.action import Action
 from envos.envs.drivers.inprocess import InProcess
 from envos.envs.page import TEXT_LIMIT, View
-from envos.envs.result import result
+from envos.envs.result import Size, result
 from envos.envs.toolbox import Toolbox
 
 
 class Tools(InProcess):
     """Talks to the application by function call; one call of a tool is one request."""
 
-    __slots__ = ("_box",)
+    __slots__ = ("_box", "_size")
 
-    def __init__(self, box: Toolbox, limit: int = TEXT_LIMIT) -> None:
+    def __init__(self, box: Toolbox, limit: int = TEXT_LIMIT, size: Size = len) -> None:
         super().__init__(limit)
-        self._box = box
+        self._box, self._size = box, size
 
     def call(self, action: Action) -> str:
         """Carry out a call that the toolbox has read; returns "" or one error line, and then nothing was asked for.
@@ -38,4 +38,4 @@ class Tools(InProcess):
         return ""
 
     def _look(self) -> View:
-        return result(self._reply.page, self._box, self._limit)
+        return result(self._reply.page, self._box, self._limit, self._size)

@@ -261,6 +261,23 @@ def test_a_value_that_is_cut_off_is_not_marked() -> None:
     assert len(result(page, BOX, end - 1).text) == end - 1
 
 
+def test_a_result_can_be_measured_otherwise() -> None:
+    """By the tokens of a model, say; here by its words, of which each row of a table has four."""
+    words = re.compile(r"\w+")
+
+    def size(text: str) -> int:
+        return len(words.findall(text))
+
+    view = result(watched(300), BOX, 60, size)
+    table, last = json.loads(view.text)["body"]
+    assert size(view.text) <= 60 < size(view.text) + 3 * max(1, (len(table["rows"]) + 1) // 8)
+    assert len(table["rows"]) + table["left_out"] == 300
+    assert [mark.value.key for mark in view.marks] == list(range(len(table["rows"])))
+    assert last == {"text": "At the end."}
+    cut = result(Page("One two", (Paragraph(("three four five",)),)), BOX, 4, size)
+    assert cut.text == '{"title":"One two","body":[{"'
+
+
 @pytest.mark.parametrize(("text", "marks"), [("St. Mary's", 1), ("Élan Ωmega", 1), ('The "Elm"', 0), ("A\\B", 0)])
 def test_a_value_is_marked_where_it_stands_as_it_is(text: str, marks: int) -> None:
     """What JSON has to escape is delivered in another spelling, so that nothing may be claimed of it."""
