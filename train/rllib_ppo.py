@@ -1,0 +1,287 @@
+"""PPO with RLlib's new API stack, on arrays, from a clone of the reference."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+for _name, _value in {"OMP_NUM_THREADS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}.items():
+    # Read when torch and Ray are imported: with more than one thread, small arrays cost more in hand-over than in work.
+    os.environ.setdefault(_name, _value)
+
+import numpy as np
+import ray
+import torch
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.tune.registry import register_env
+
+from envos.errors import UsageError
+from envos.train.arms import Arm, Arms
+from envos.train.curriculum import Curriculum
+from envos.train.net import Pointer
+
+NAME = "envos-arms"
+POLICY = "default_policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run is made of; everything that `config.json` holds.
+
+    `arms` are drawn from evenly, or, as `stages`, one after another. `uncounted` says what becomes of episodes that do not
+    count: "drop" (never seen by the learner) or "zero" (scored 0, as a suite without validity would).
+    """
+
+    arms: tuple[Arm, ...]
+    seed: int = 0
+    anchor: str = "any"
+    reward: str = "binary"
+    uncounted: str = "drop"
+    stages: tuple[tuple[Arm, ...], ...] = ()
+    runners: int = 0
+    environments: int = 32
+    batch: int = 4096
+    minibatch: int = 1024
+    epochs: int = 3
+    rate: float = 3e-4
+    entropy: float = 0.01
+    gamma: float = 0.997
+    clone: str = ""
+
+
+class PointerModule(TorchRLModule, ValueFunctionAPI):
+    """RLlib's face of `Pointer`; `model_config` may name a `clone` to begin from."""
+
+    def setup(self) -> None:
+        """Make the network."""
+        super().setup()
+        self.net = Pointer()
+        start = self.model_config.get("clone")
+        if start:
+            self.net.load_state_dict(torch.load(start, weights_only=True))
+
+    def _forward(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
+        return {Columns.ACTION_DIST_INPUTS: self.net(batch[Columns.OBS])[0]}
+
+    def _forward_train(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
+        logits, values = self.net(batch[Columns.OBS])
+        return {Columns.ACTION_DIST_INPUTS: logits, Columns.EMBEDDINGS: values}
+
+    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Any:
+        """The values of a batch."""
+        return self.net(batch[Columns.OBS])[1] if embeddings is None else embeddings
+
+
+class Watch(RLlibCallback):
+    """Keeps how episodes ended, and lets none that does not count reach the learner."""
+
+    def __init__(self, uncounted: str = "drop") -> None:
+        super().__init__()
+        self.uncounted = uncounted
+
+    def on_episode_end(self, *, episode: Any, metrics_logger: Any, **_: Any) -> None:
+        """Log success, validity, signatures and re-reading, by environment and condition."""
+        ended = episode.get_infos(-1).get("ended")
+        if ended is None:
+            return
+        verdict = ended.verdict
+        where = f"{ended.environment.rpartition('/')[2]}/{ended.condition}"
+
+        def log(name: str, value: float) -> None:
+            metrics_logger.log_value(("envos", where, name), value, reduce="mean", window=200)
+
+        log("counted", float(verdict["counted"]))
+        log("actions", float(len(episode)))
+        for name in ("reread_before_commit",):
+            if name in verdict["measures"] and verdict["measures"][name] is not None:
+                log(name, float(verdict["measures"][name]))
+        if verdict["counted"]:
+            log("success", float(verdict["endpoint"]))
+            log("fraction", float(verdict["fraction"]))
+            log("stale_commit", float("stale_commit" in verdict["signatures"]))
+
+    def on_sample_end(self, *, samples: list[Any], **_: Any) -> None:
+        """Drop what does not count."""
+        if self.uncounted == "drop":
+            samples[:] = [one for one in samples if not (one.is_done and uncounted(one.get_infos(-1)))]
+
+
+def uncounted(info: Mapping[str, Any]) -> bool:
+    """Whether an episode that ended so has no outcome; an environment that failed has no verdict at all."""
+    ended = info.get("ended")
+    return ended is None or not ended.verdict["counted"]
+
+
+def configured(settings: Settings) -> PPOConfig:
+    """RLlib's configuration of a run."""
+    if settings.uncounted not in ("drop", "zero"):
+        raise UsageError(f"uncounted is drop or zero; got {settings.uncounted!r}")
+    register_env(NAME, lambda given: Arms(given["arms"], given["anchor"], given["reward"]))
+    first = settings.stages[0] if settings.stages else settings.arms
+    rest = {"anchor": settings.anchor, "reward": settings.reward}
+    return (
+        PPOConfig()
+        .environment(NAME, env_config={"arms": [list(arm) for arm in first], **rest}, disable_env_checking=True)
+        .env_runners(
+            num_env_runners=settings.runners,
+            num_envs_per_env_runner=settings.environments // max(1, settings.runners),
+            gym_env_vectorize_mode="sync",
+            batch_mode="complete_episodes",
+        )
+        .training(
+            train_batch_size_per_learner=settings.batch,
+            minibatch_size=settings.minibatch,
+            num_epochs=settings.epochs,
+            lr=settings.rate,
+            entropy_coeff=settings.entropy,
+            gamma=settings.gamma,
+            lambda_=0.95,
+            clip_param=0.2,
+            vf_clip_param=100.0,
+            vf_loss_coeff=0.5,
+            use_kl_loss=False,
+            grad_clip=0.5,
+            grad_clip_by="global_norm",
+        )
+        .rl_module(
+            rl_module_spec=RLModuleSpec(module_class=PointerModule, model_config={"clone": settings.clone or None})
+        )
+        .callbacks(callbacks_class=_watch(settings.uncounted))
+        .debugging(seed=settings.seed, log_level="ERROR")
+    )
+
+
+def _watch(uncounted: str) -> Any:
+    class Chosen(Watch):
+        def __init__(self) -> None:
+            super().__init__(uncounted)
+
+    return Chosen
+
+
+def start() -> bool:
+    """Start Ray on this machine, if nobody has; whether it was started here."""
+    if ray.is_initialized():
+        return False
+    ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", _node_ip_address="127.0.0.1")
+    return True
+
+
+@dataclass
+class Run:
+    """A run of PPO: RLlib's algorithm, and what a checkpoint of it needs besides."""
+
+    settings: Settings
+    algorithm: Algorithm
+    curriculum: Curriculum
+    steps: int = 0
+    iterations: int = 0
+
+    def net(self) -> Pointer:
+        """A copy of the network as it is now."""
+        made = Pointer()
+        made.load_state_dict(self.algorithm.get_module(POLICY).net.state_dict())
+        return made
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint: RLlib's own, the curriculum, and the counts."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.algorithm.save_to_path(str((folder / "algorithm").resolve()))
+        self.curriculum.save(folder / "curriculum.json")
+        counts = {"steps": self.steps, "iterations": self.iterations, "settings": asdict(self.settings)}
+        (folder / "run.json").write_text(json.dumps(counts, indent=1), encoding="utf-8")
+
+    def allow(self) -> None:
+        """Tell all environments which arms they draw from."""
+        chosen = self.curriculum.arms()
+
+        def tell(runner: Any) -> None:
+            if runner.env is not None:
+                runner.env.unwrapped.call("allow", chosen)
+
+        self.algorithm.env_runner_group.foreach_env_runner(tell)
+
+
+def begin(settings: Settings) -> Run:
+    """A new run."""
+    start()
+    return Run(settings, configured(settings).build_algo(), Curriculum(settings.stages or (settings.arms,)))
+
+
+def resume(folder: Path) -> Run:
+    """The run that a checkpoint holds, at the level of its curriculum. Raises UsageError where there is none."""
+    if not (folder / "run.json").is_file():
+        raise UsageError(f"a checkpoint is a folder with run.json; there is none in {folder}")
+    start()
+    counts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    settings = revived(counts["settings"])
+    algorithm = configured(settings).build_algo()
+    algorithm.restore_from_path(str((folder / "algorithm").resolve()))
+    run = Run(settings, algorithm, Curriculum.load(folder / "curriculum.json"), counts["steps"], counts["iterations"])
+    run.allow()
+    return run
+
+
+def revived(data: Mapping[str, Any]) -> Settings:
+    """Settings from JSON data."""
+    pairs = tuple((name, condition) for name, condition in data["arms"])
+    stages = tuple(tuple((name, condition) for name, condition in stage) for stage in data["stages"])
+    return Settings(**{**data, "arms": pairs, "stages": stages})
+
+
+def iterate(run: Run) -> dict[str, Any]:
+    """One iteration of PPO; what it measured, by environment/condition, with steps and seconds."""
+    begun = perf_counter()
+    result = run.algorithm.train()
+    runners = result.get("env_runners", {})
+    run.iterations += 1
+    run.steps += int(runners.get("num_env_steps_sampled", 0))
+    measured: dict[str, dict[str, float]] = {
+        where: {name: float(np.nanmean(value)) for name, value in values.items()}
+        for where, values in runners.get("envos", {}).items()
+    }
+    if run.settings.stages and _advance(run, measured):
+        run.allow()
+    return {
+        "iteration": run.iterations,
+        "steps": run.steps,
+        "seconds": perf_counter() - begun,
+        "level": run.curriculum.level,
+        "measured": measured,
+    }
+
+
+def _advance(run: Run, measured: Mapping[str, Mapping[str, float]]) -> bool:
+    """Take an iteration's success rates of the newest stage into the curriculum; whether a stage more began."""
+    here = run.curriculum
+    rates = [
+        values["success"]
+        for (name, condition) in here.stages[here.level]
+        if "success" in (values := measured.get(f"{name.rpartition('/')[2]}/{condition}", {}))
+    ]
+    for rate in rates:
+        # A rate over the last 200 episodes stands for as many of them as one iteration adds.
+        for number in range(20):
+            here.note(here.stages[here.level][0], number < round(20 * rate))
+    return here.rise()
+
+
+def iterations(
+    run: Run, minutes: float, stop: Callable[[dict[str, Any]], bool] = lambda _: False
+) -> Iterator[dict[str, Any]]:
+    """Iterations until the time is up, or `stop` says so of one."""
+    begun = perf_counter()
+    while perf_counter() - begun < 60 * minutes:
+        measured = iterate(run)
+        yield measured
+        if stop(measured):
+            return
