@@ -17,7 +17,7 @@ Arm = tuple[str, str]
 
 
 def arms(environments: Sequence[str], conditions: Sequence[str] = ("all",)) -> list[Arm]:
-    """The conditions of these environments that are named, or all. Raises UnknownName; UsageError where none is left."""
+    """The conditions of these environments that are named, or all. Raises UnknownName, or UsageError of none."""
     found = [
         (scenario(name).id, condition)
         for name in environments

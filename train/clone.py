@@ -1,7 +1,7 @@
 """A copy of the scripted `reference`: competent, and stale. Where learning starts.
 
-The demonstrations are the reference's own, with harmless detours in between (links that nobody asked for) after which it
-is asked again what it would do. No policy that goes back to its source by itself is ever shown.
+The demonstrations are the reference's own, with harmless detours in between (links that nobody asked for) after which
+it is asked again what it would do. No policy that goes back to its source by itself is ever shown.
 """
 
 from collections.abc import Callable, Sequence

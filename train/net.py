@@ -17,8 +17,8 @@ Batch = dict[str, torch.Tensor]
 class Pointer(nn.Module):
     """Logits of every (item, verb) pair and a value, from what `NumericView` observes.
 
-    `elements` (B, ITEMS, FEATURES), `globals` (B, GLOBALS), `action_mask` (B, ITEMS * verbs), float32. Items see each other
-    through their maximum and mean; an item that is not there (all zero) takes no part.
+    `elements` (B, ITEMS, FEATURES), `globals` (B, GLOBALS), `action_mask` (B, ITEMS * verbs), float32. Items see each
+    other through their maximum and mean; an item that is not there (all zero) takes no part.
     """
 
     def __init__(self, hidden: int = HIDDEN) -> None:

@@ -1,16 +1,11 @@
 """PPO with RLlib's new API stack, on arrays, from a clone of the reference."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
-
-for _name, _value in {"OMP_NUM_THREADS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}.items():
-    # Read when torch and Ray are imported: with more than one thread, small arrays cost more in hand-over than in work.
-    os.environ.setdefault(_name, _value)
 
 import numpy as np
 import ray
@@ -37,8 +32,8 @@ POLICY = "default_policy"
 class Settings:
     """What a run is made of; everything that `config.json` holds.
 
-    `arms` are drawn from evenly, or, as `stages`, one after another. `uncounted` says what becomes of episodes that do not
-    count: "drop" (never seen by the learner) or "zero" (scored 0, as a suite without validity would).
+    `arms` are drawn from evenly, or, as `stages`, one after another. `uncounted` says what becomes of episodes that do
+    not count: "drop" (never seen by the learner) or "zero" (scored 0, as a suite without validity would).
     """
 
     arms: tuple[Arm, ...]

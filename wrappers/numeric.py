@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Dict, Discrete
 
-from envos.envs.action import click, fill, go_back, memo, noop, render
 from envos.envs.action import Action as TextAction
+from envos.envs.action import click, fill, go_back, memo, noop, render
 from envos.envs.env import MEMO_LIMIT, EnvOS
 from envos.errors import UsageError
 
@@ -32,8 +32,8 @@ ITEMS = 48
 ENTRIES = 4
 """Entries of the memory."""
 VERBS = ("act", "note", *(f"fill_{number}" for number in range(ENTRIES)), "fill_difference", "report", "back")
-"""act: click. note: keep in the memory. fill_k: type the value of entry k. fill_difference: type the first amount of the
-page's facts less the second. report: give the facts of the page as the report. back: the page before this one."""
+"""act: click. note: keep in the memory. fill_k: type the value of entry k. fill_difference: type the first amount of
+the page's facts less the second. report: give the facts of the page as the report. back: the page before this one."""
 ROLES = ("page", "link", "button", "textbox", "combobox", "radio", "fact")
 TEXT_BITS, LABEL_BITS, PLACE_BITS = 24, 12, 24
 _KEY, _VALUE = 45, 44
@@ -256,10 +256,10 @@ GLOBALS = 2 * PLACE_BITS + 3 * (len(VERBS) + 1) + 16
 class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
     """Arrays in place of text, and the number of a (verb, item) pair in place of a text action.
 
-    Observation: `elements` (ITEMS, FEATURES), `globals` (GLOBALS,), `action_mask` (ITEMS * len(VERBS),), all float32; the
-    mask is 1 where a pair can be carried out and never all 0. Action: `item * len(VERBS) + verb`. A pair that the mask
-    rules out costs a step and does nothing (`noop()`). Stands around `Archive`. Raises UsageError for an environment
-    that is no EnvOS.
+    Observation: `elements` (ITEMS, FEATURES), `globals` (GLOBALS,), `action_mask` (ITEMS * len(VERBS),), all float32;
+    the mask is 1 where a pair can be carried out and never all 0. Action: `item * len(VERBS) + verb`. A pair that the
+    mask rules out costs a step and does nothing (`noop()`). Stands around `Archive`. Raises UsageError for an
+    environment that is no EnvOS.
     """
 
     def __init__(self, env: gymnasium.Env[Any, str]) -> None:
