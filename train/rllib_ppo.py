@@ -1,6 +1,7 @@
 """PPO with RLlib's new API stack, on arrays, from a clone of the reference."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -241,7 +242,7 @@ def iterate(run: Run) -> dict[str, Any]:
     run.iterations += 1
     run.steps += int(runners.get("num_env_steps_sampled", 0))
     measured: dict[str, dict[str, float]] = {
-        where: {name: float(np.nanmean(value)) for name, value in values.items()}
+        where: {name: mean for name, value in values.items() if not math.isnan(mean := float(np.mean(value)))}
         for where, values in runners.get("envos", {}).items()
     }
     if run.settings.stages and _advance(run, measured):

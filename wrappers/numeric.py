@@ -35,7 +35,7 @@ VERBS = ("act", "note", *(f"fill_{number}" for number in range(ENTRIES)), "fill_
 """act: click. note: keep in the memory. fill_k: type the value of entry k. fill_difference: type the first amount of
 the page's facts less the second. report: give the facts of the page as the report. back: the page before this one."""
 ROLES = ("page", "link", "button", "textbox", "combobox", "radio", "fact")
-TEXT_BITS, LABEL_BITS, PLACE_BITS = 24, 12, 24
+TEXT_BITS, LABEL_BITS, PLACE_BITS, KEY_BITS = 24, 12, 24, 8
 _KEY, _VALUE = 45, 44
 _ACTS = ("link", "button", "radio")
 
@@ -249,7 +249,7 @@ _NAMES = (
 FEATURES = len(_NAMES) + TEXT_BITS + LABEL_BITS
 """Numbers of an item: those of `_NAMES`, then hashes of its text and its label."""
 _AT = {name: place for place, name in enumerate(_NAMES)}
-GLOBALS = 2 * PLACE_BITS + 3 * (len(VERBS) + 1) + 16
+GLOBALS = 2 * PLACE_BITS + 3 * (len(VERBS) + 1) + ENTRIES * (1 + KEY_BITS) + 8
 """Numbers of the whole page: hashes of its path and banner, the last three verbs, and counts."""
 
 
@@ -291,6 +291,13 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
     def heeds(self, item: Item) -> bool:
         """Whether a text is about something that the goal names with a label, or that was noted."""
         return self.said(item.value) != ""
+
+    def noted_otherwise(self, place: int) -> bool:
+        """Whether the memory holds another value under the key of an item."""
+        if place >= len(self.screen.items) or not self._notable(self.screen.items[place]):
+            return False
+        key, value = self._entry(self.screen.items[place])
+        return any(one == key and other != value for one, other in self.held)
 
     def said(self, text: str) -> str:
         """What a text says of what the goal names with a label or the memory holds, "" where it is about neither."""
@@ -487,9 +494,11 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         line[_AT["holds an entry"]] = float(item.value in map(_typed, values))
         line[_AT["holds the difference"]] = float(less is not None and item.value == _plain(less))
 
-    @staticmethod
-    def _notable(item: Item) -> bool:
-        return bool(item.cells and item.at) or (item.role in ("fact", "link") and item.label != "" and item.value != "")
+    def _notable(self, item: Item) -> bool:
+        """Whether an item can be noted: a fact, or the link of a row in which the goal names two cells or more."""
+        if item.cells:
+            return item.at > 0 and sum(map(self.task.names, item.cells)) > 1
+        return item.role in ("fact", "link") and item.label != "" and item.value != ""
 
     def _allowed(self) -> Array:
         mask = np.zeros((ITEMS, len(VERBS)), np.float32)
@@ -517,10 +526,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
             line[at + verb] = 1
             at += len(VERBS) + 1
         keys = [key for key, _ in self.held]
-        otherwise = any(
-            self._notable(item) and self._entry(item)[0] in keys and self._entry(item) not in self.held
-            for item in self.screen.items
-        )
+        otherwise = any(map(self.noted_otherwise, range(len(self.screen.items))))
         line[at : at + 8] = (
             float(observation["budget_left"][0]) / self.budget,
             self.screen.covered,
@@ -531,7 +537,12 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
             observation["error"] != "",
             self._difference is not None,
         )
-        line[at + 8 : at + 8 + len(keys)] = [self.task.names(key) for key in keys]
+        at += 8
+        for key in keys:
+            # A key that the goal names has no fixed wording; that it is named says what it is.
+            known = self.task.names(key)
+            line[at : at + 1 + KEY_BITS] = (known, *((0.0,) * KEY_BITS if known else bits(key, KEY_BITS)))
+            at += 1 + KEY_BITS
         return line
 
 

@@ -371,6 +371,77 @@ def export_sft_(
     _finish(export_sft(out, env, seeds, split, condition, anchor, archives, as_json))
 
 
+@app.command(short_help="A network that does what the reference does.")
+def clone(
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="The network is written here.")],
+    env: Annotated[list[str], typer.Option(metavar="ID", help="An environment; repeatable.")],
+    episodes: Annotated[int, typer.Option(metavar="N", help="Episodes of the reference.")] = 600,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the network and of its demonstrations.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Clone the scripted reference on arrays: competent where nothing changes, stale where something does."""
+    from envos.cli_train import clone_reference
+
+    clone_reference(env, out, episodes, seed, as_json)
+
+
+@app.command(short_help="How often a network tries what re-reading takes.")
+def probe(
+    net: Annotated[Path, typer.Argument(metavar="FILE", help="A network that `envos clone` wrote.")],
+    env: Annotated[str, typer.Option(metavar="ID", help="Environment id.")],
+    condition: Annotated[str, typer.Option(metavar="CONDITION", help="A condition.")] = "OFF-A",
+    seeds: Seeds = "0:200",
+    as_json: Json = False,
+) -> None:
+    """Tell, before any training, how often a network's own tries go back to the source, and note the new value."""
+    from envos.cli_train import probe_net
+
+    probe_net(net, env, condition, seeds, as_json)
+
+
+@training.command("rllib", short_help="PPO on arrays (RLlib).")
+def train_rllib_(
+    env: Annotated[list[str], typer.Option(metavar="ID", help="An environment; repeatable; 'all' is each.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Config, metrics, checkpoint, curve, evaluation go here.")],
+    minutes: Annotated[float, typer.Option(metavar="M", help="Most minutes; a solved run ends before.")] = 10,
+    condition: Conditions = ["all"],  # noqa: B006 - Typer copies it
+    seed: Annotated[int, typer.Option(metavar="N", help="Of network, instances and tries.")] = 0,
+    anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
+    reward: Annotated[str, typer.Option(metavar="KIND", help="binary, or fraction of the invariants.")] = "binary",
+    uncounted: Annotated[
+        str, typer.Option(metavar="HOW", help="Episodes that do not count: drop them, or score them zero.")
+    ] = "drop",
+    clone: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The network to begin from; without, a clone is made.")
+    ] = None,
+    curriculum: Annotated[bool, typer.Option("--curriculum", help="One condition more as it gets better.")] = False,
+    runners: Annotated[int, typer.Option(metavar="N", help="Processes that play; 0: this one.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train by PPO from a clone of the reference, on training instances; evaluate on test instances."""
+    from envos.cli_train import train_rllib
+
+    train_rllib(
+        env, condition, out, minutes, seed, anchor, reward, uncounted, clone, curriculum, runners, resume, as_json
+    )
+
+
+@training.command("evaluate", short_help="A network on test instances.")
+def train_evaluate_(
+    net: Annotated[Path, typer.Argument(metavar="FILE", help="A network: clone.pt, net.pt.")],
+    env: Annotated[list[str], typer.Option(metavar="ID", help="An environment; repeatable.")],
+    out: Annotated[Path, typer.Option(metavar="FILE.json", help="The scores are written here, too.")],
+    condition: Conditions = ["all"],  # noqa: B006 - Typer copies it
+    episodes: Annotated[int, typer.Option(metavar="N", min=1, help="Test instances of each arm.")] = 500,
+    as_json: Json = False,
+) -> None:
+    """Tell how a network fares, greedily, on test instances under each condition and both anchors."""
+    from envos.cli_train import evaluate_net
+
+    evaluate_net(net, env, condition, out, episodes, as_json)
+
+
 @training.command("trl", short_help="GRPO on text, with a world's tools (TRL).")
 def train_trl_(
     model: Annotated[str, typer.Option(metavar="PATH", help="A model's folder; or 'tiny', or 'smollm2'.")],
