@@ -19,6 +19,7 @@ from envos.wrappers.numeric import (
     GLOBALS,
     ITEMS,
     TEXT_BITS,
+    VERBS,
     NumericView,
     Task,
     bits,
