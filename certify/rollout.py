@@ -38,7 +38,7 @@ def go_on(env: gymnasium.Env[Any, str], policy: Policy, observation: Mapping[str
         observation, reward, terminated, truncated, info = env.step(action)
         if terminated or truncated:
             steps.close()
-            return Episode(info["verdict"], float(reward), len(actions), tuple(actions))
+            return Episode(dict(info["verdict"]), float(reward), len(actions), tuple(actions))
         action = reply(steps, observation)
 
 

@@ -79,7 +79,7 @@ class Tree:
         ended = terminated or truncated
         made = node.children[action] = self._at = Node(observation, None if ended else env.snapshot())
         if ended:
-            made.verdict, made.reward, made.evidence = info["verdict"], float(reward), env.evidence()
+            made.verdict, made.reward, made.evidence = dict(info["verdict"]), float(reward), env.evidence()
             made.log = read(made.evidence.records, self.plan)
         return made
 

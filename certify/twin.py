@@ -98,7 +98,7 @@ def arms(
             break
         seen.append(observation)
         action = reply(steps, observation)
-    found = {base: Arm(info["verdict"], float(reward), tuple(acted), len(acted), env.evidence().digest)}
+    found = {base: Arm(dict(info["verdict"]), float(reward), tuple(acted), len(acted), env.evidence().digest)}
     for other in conditions[1:]:
         found[other] = _arm(env, other, branches[other], policy, seen, acted)
     return found

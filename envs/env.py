@@ -4,7 +4,7 @@ It knows no world and no phenomenon. The verifier is handed to it (a function fr
 here depends on how episodes are graded.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -72,6 +72,31 @@ class Snapshot:
     plan: Plan
     identity: Mapping[str, Any]
     pre: bytes
+
+
+class Told(Mapping[str, Any]):
+    """A verdict in `info`: a mapping to read, and no dict (`dict(told)` makes one).
+
+    A vector environment takes a dict apart and puts its values into arrays of their type, where None, which is what an
+    episode without an outcome has, becomes False or an error. Anything else it hands on as it is.
+    """
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = dict(data)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._data[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __repr__(self) -> str:
+        return f"Told({self._data!r})"
 
 
 class EnvOS(gymnasium.Env[Observation, str]):
@@ -317,7 +342,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
         verdict = self._verifier(self.evidence())
         self._final = observation
         info = self._info()
-        info["verdict"] = verdict.info()
+        info["verdict"] = Told(verdict.info())
         return observation, float(verdict.reward), reason == "report", reason != "report", info
 
     def _after_end(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:

@@ -79,7 +79,7 @@ class Arms(gymnasium.Env[dict[str, Array], int]):
         """Carry out a pair."""
         observation, reward, terminated, truncated, info = self._running.step(int(np.asarray(action).item()))
         if terminated or truncated:
-            verdict = info["verdict"]
+            verdict = dict(info["verdict"])
             info = {"ended": Ended(*self._arm, verdict)}
             if self._reward == "fraction":
                 reward = verdict["fraction"] or 0.0

@@ -149,7 +149,7 @@ class ToolEnvironment:
             self._fault, self._over = f"{type(problem).__name__}: {problem}", True
             return {}
         if terminated or truncated:
-            self._over, self._verdict = True, info["verdict"]
+            self._over, self._verdict = True, dict(info["verdict"])
         found: Mapping[str, Any] = observation
         return found
 

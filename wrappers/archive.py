@@ -134,7 +134,7 @@ class Archive(gymnasium.Wrapper[Any, str, Any, str]):
         observation, reward, terminated, truncated, info = self.env.step(action)
         if "verdict" in info and self.folder is not None and self._ledger is not None:
             write_json(self.folder / POST, state_json(self._inner.state_now()))
-            write_json(self.folder / VERDICT, info["verdict"])
+            write_json(self.folder / VERDICT, dict(info["verdict"]))
             head, folder = self._ledger.head, self.folder
             self._stop()
             write_json(folder / MANIFEST, manifest(folder, head))

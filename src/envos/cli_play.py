@@ -86,7 +86,7 @@ def converse(env: gymnasium.Env[Any, str], line: Scenario, seed: int, shown: Con
             step += 1
             _page(shown, observation, step, line.budget)
             if terminated or truncated:
-                verdict: Mapping[str, Any] = info["verdict"]
+                verdict: Mapping[str, Any] = dict(info["verdict"])
                 return verdict
     return None
 

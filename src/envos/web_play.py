@@ -72,7 +72,7 @@ class Session:
             self._observation, _, terminated, truncated, info = self.env.step(render(action))
             self._actions += 1
             if terminated or truncated:
-                self.verdict = info["verdict"]
+                self.verdict = dict(info["verdict"])
                 self.over.set()
         return data(self.state())
 

@@ -5,6 +5,7 @@ import json
 import pickle
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -230,3 +231,36 @@ def test_an_environment_is_not_copied_or_pickled() -> None:
         with pytest.raises(UsageError, match=r"snapshot\(\) and restore\(\)"):
             attempt(env.unwrapped)
     env.close()
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_vector_environment_hands_on_whole_verdicts(mode: str) -> None:
+    """One episode that counts and one that does not, ended by the same step: None stays None, in either order."""
+    from envos.certify.policies import policies
+
+    def made(condition: str) -> Any:
+        return lambda: make("EnvOS/ClinicStale-v0", condition=condition, disable_env_checker=True)
+
+    kind: Any = gymnasium.vector.SyncVectorEnv
+    if mode == "async":
+        kind = partial(gymnasium.vector.AsyncVectorEnv, shared_memory=False)
+    for counting in (0, 1):
+        # The reference at its report, and a report at once of somebody who was shown nothing.
+        single = make("EnvOS/ClinicStale-v0", condition="L0")
+        steps = policies("clinic")["reference"].policy(single.reset(seed=3)[0])
+        actions = [next(steps)]
+        while not actions[-1].startswith("report"):
+            actions.append(steps.send(single.step(actions[-1])[0]))
+        single.close()
+        envs = kind([made("L0"), made("L0")])
+        envs.reset(seed=[3, 3])
+        for action in actions:
+            other = 'report(location="?", start="?", reference="?")' if action == actions[-1] else "noop()"
+            pair = (action, other) if counting == 0 else (other, action)
+            _, rewards, terminated, _, infos = envs.step(pair)
+        assert terminated.all()
+        one, two = (infos["verdict"][place] for place in (counting, 1 - counting))
+        assert (one["endpoint"], one["validity"], rewards[counting]) == (True, "counted", 1.0)
+        assert (two["endpoint"], two["fraction"], two["validity"]) == (None, None, "not_triggered")
+        assert dict(one)["measures"]["steps"] == len(actions)
+        envs.close()
