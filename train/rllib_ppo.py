@@ -34,7 +34,9 @@ class Settings:
     """What a run is made of; everything that `config.json` holds.
 
     `arms` are drawn from evenly, or, as `stages`, one after another. `uncounted` says what becomes of episodes that do
-    not count: "drop" (never seen by the learner) or "zero" (scored 0, as a suite without validity would).
+    not count: "drop" (never seen by the learner), "zero" (scored 0, as a suite without validity would), or "idle": those
+    in which the agent never got as far as the change are scored 0, all others dropped. An agent that is never told so
+    may learn to get nowhere.
     """
 
     arms: tuple[Arm, ...]
@@ -107,20 +109,27 @@ class Watch(RLlibCallback):
 
     def on_sample_end(self, *, samples: list[Any], **_: Any) -> None:
         """Drop what does not count."""
-        if self.uncounted == "drop":
-            samples[:] = [one for one in samples if not (one.is_done and uncounted(one.get_infos(-1)))]
+        if self.uncounted != "zero":
+            idle = self.uncounted == "idle"
+            samples[:] = [one for one in samples if not (one.is_done and uncounted(one.get_infos(-1), idle))]
 
 
-def uncounted(info: Mapping[str, Any]) -> bool:
-    """Whether an episode that ended so has no outcome; an environment that failed has no verdict at all."""
+def uncounted(info: Mapping[str, Any], idle: bool = False) -> bool:
+    """Whether an episode that ended so has no outcome; an environment that failed has no verdict at all.
+
+    With `idle`, one in which nothing fired, since the agent never got so far, has one: it has failed.
+    """
     ended = info.get("ended")
-    return ended is None or not ended.verdict["counted"]
+    if ended is None:
+        return True
+    counted: bool = ended.verdict["counted"]
+    return not counted and not (idle and ended.verdict["validity"] == "not_triggered")
 
 
 def configured(settings: Settings) -> PPOConfig:
     """RLlib's configuration of a run."""
-    if settings.uncounted not in ("drop", "zero"):
-        raise UsageError(f"uncounted is drop or zero; got {settings.uncounted!r}")
+    if settings.uncounted not in ("drop", "idle", "zero"):
+        raise UsageError(f"uncounted is drop, idle or zero; got {settings.uncounted!r}")
     register_env(NAME, lambda given: Arms(given["arms"], given["anchor"], given["reward"]))
     first = settings.stages[0] if settings.stages else settings.arms
     rest = {"anchor": settings.anchor, "reward": settings.reward}

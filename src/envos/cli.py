@@ -409,7 +409,8 @@ def train_rllib_(
     anchor: Annotated[str, typer.Option(metavar="ANCHOR", help="Where the change fires: first or any.")] = "any",
     reward: Annotated[str, typer.Option(metavar="KIND", help="binary, or fraction of the invariants.")] = "binary",
     uncounted: Annotated[
-        str, typer.Option(metavar="HOW", help="Episodes that do not count: drop them, or score them zero.")
+        str,
+        typer.Option(metavar="HOW", help="Episodes that do not count: drop, zero, or idle (zero where nothing fired)."),
     ] = "drop",
     clone: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The network to begin from; without, a clone is made.")

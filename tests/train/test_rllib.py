@@ -87,12 +87,19 @@ def test_what_does_not_count_never_reaches_the_learner() -> None:
     def episode(info: dict[str, Any], done: bool = True) -> Any:
         return SimpleNamespace(is_done=done, get_infos=lambda _: info)
 
-    verdicts = [{"counted": True}, {"counted": False}]
-    good, bad = (episode({"ended": Ended(CLINIC, "L0", verdict)}) for verdict in verdicts)
+    verdicts = [
+        {"counted": True, "validity": "counted"},
+        {"counted": False, "validity": "delivery_ambiguous"},
+        {"counted": False, "validity": "not_triggered"},
+    ]
+    good, bad, idle = (episode({"ended": Ended(CLINIC, "L0", verdict)}) for verdict in verdicts)
     broken, running = episode({}), episode({}, done=False)
-    samples = [good, bad, broken, running]
+    samples = [good, bad, idle, broken, running]
     Watch("drop").on_sample_end(samples=samples)
     assert samples == [good, running]
+    samples = [good, bad, idle, broken]
+    Watch("idle").on_sample_end(samples=samples)
+    assert samples == [good, idle]
     samples = [good, bad]
     Watch("zero").on_sample_end(samples=samples)
     assert samples == [good, bad]
