@@ -34,9 +34,9 @@ class Settings:
     """What a run is made of; everything that `config.json` holds.
 
     `arms` are drawn from evenly, or, as `stages`, one after another. `uncounted` says what becomes of episodes that do
-    not count: "drop" (never seen by the learner), "zero" (scored 0, as a suite without validity would), or "idle": those
-    in which the agent never got as far as the change are scored 0, all others dropped. An agent that is never told so
-    may learn to get nowhere.
+    not count: "drop" (never seen by the learner), "zero" (scored 0, as a suite without validity would), or "idle":
+    those in which the agent never got as far as the change are scored 0, all others dropped. An agent that is never
+    told so may learn to get nowhere.
     """
 
     arms: tuple[Arm, ...]
