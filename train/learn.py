@@ -99,11 +99,7 @@ def learn(settings: Settings, out: Path, minutes: float, tell: Tell, again: bool
             file.write(json.dumps({**line, "elapsed": seconds}) + "\n")
             file.flush()
             _tell_board(board, line)
-            if (
-                "greedy" in line
-                and min(line["greedy"].values()) >= SOLVED
-                and run.curriculum.level + 1 >= len(settings.stages)
-            ):
+            if _solved(run, line):
                 break
     board.close()
     save_net(run.net(), out / "net.pt")
@@ -121,15 +117,16 @@ def _solved(run: Run, line: dict[str, Any]) -> bool:
 
 
 def look(run: Run, settings: Settings) -> dict[str, float]:
-    """Greedy success of each arm on validation instances, by environment and condition."""
+    """Greedy success of each arm on validation instances, by environment and condition.
+
+    Over all of them: an agent that never gets as far as the change, and is not counted there, has not succeeded.
+    """
     net = run.net()
-    return {
-        f"{name.rpartition('/')[2]}/{condition}": score(
-            net, name, condition, settings.anchor, range(LOOKS), "validation"
-        ).success
-        or 0.0
-        for name, condition in settings.arms
-    }
+    found = {}
+    for name, condition in settings.arms:
+        one = score(net, name, condition, settings.anchor, range(LOOKS), "validation")
+        found[f"{name.rpartition('/')[2]}/{condition}"] = (one.success or 0.0) * one.counted / one.episodes
+    return found
 
 
 def evaluation(net: Pointer, arms: Iterable[Arm], path: Path, episodes: int = 500) -> list[Score]:
