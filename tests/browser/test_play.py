@@ -35,7 +35,12 @@ def start() -> Iterator[Start]:
     def run(*arguments: object) -> tuple[str, subprocess.Popen[str]]:
         command = [str(Path(sys.executable).with_name("envos")), "play", ENVIRONMENT, "--browser", *CHOSEN]
         process = subprocess.Popen(
-            [*command, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*command, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell that starts the tests in the background has SIGINT ignored, for children too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         made.append(process)
         stream = process.stderr if "--json" in arguments else process.stdout
