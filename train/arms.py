@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from envos.envs.env import EnvOS
 from envos.envs.scenario import check_anchor, scenario
 from envos.errors import UsageError
 from envos.train.evaluate import make
@@ -84,12 +83,6 @@ class Arms(gymnasium.Env[dict[str, Array], int]):
             if self._reward == "fraction":
                 reward = verdict["fraction"] or 0.0
         return observation, float(reward), terminated, truncated, info
-
-    def inner(self) -> EnvOS:
-        """The environment whose episode is running."""
-        found = self._running.unwrapped
-        assert isinstance(found, EnvOS)  # noqa: S101 - NumericView takes no other
-        return found
 
     def close(self) -> None:
         """Free the environments."""

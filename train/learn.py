@@ -76,10 +76,11 @@ def make_clone(environments: Sequence[str], path: Path, episodes: int, seed: int
 def learn(settings: Settings, out: Path, minutes: float, tell: Tell, again: bool = False) -> list[Score]:
     """Train for so many minutes, or until every arm is solved on unseen instances; evaluate on the test instances.
 
-    `again` goes on from the folder's checkpoint.
+    `again` goes on from the folder's checkpoint, with its settings.
     """
     begun = perf_counter()
     run = resume(out / "checkpoint") if again else begin(settings)
+    settings = run.settings
     out.mkdir(parents=True, exist_ok=True)
     (out / "config.json").write_text(json.dumps({**asdict(settings), "minutes": minutes}, indent=1), encoding="utf-8")
     board = _board(out / "tensorboard")
@@ -90,7 +91,7 @@ def learn(settings: Settings, out: Path, minutes: float, tell: Tell, again: bool
             seconds = perf_counter() - begun
             tell(Line(seconds, run.steps, sum(rates) / len(rates) if rates else None).text())
             if run.iterations % EVERY == 0:
-                line["greedy"] = look(run, settings)
+                line["greedy"] = look(run)
                 tell(
                     "greedy on validation: " + "  ".join(f"{name} {rate:.2f}" for name, rate in line["greedy"].items())
                 )
@@ -116,15 +117,15 @@ def _solved(run: Run, line: dict[str, Any]) -> bool:
     return last and "greedy" in line and min(line["greedy"].values()) >= SOLVED
 
 
-def look(run: Run, settings: Settings) -> dict[str, float]:
+def look(run: Run) -> dict[str, float]:
     """Greedy success of each arm on validation instances, by environment and condition.
 
     Over all of them: an agent that never gets as far as the change, and is not counted there, has not succeeded.
     """
     net = run.net()
     found = {}
-    for name, condition in settings.arms:
-        one = score(net, name, condition, settings.anchor, range(LOOKS), "validation")
+    for name, condition in run.settings.arms:
+        one = score(net, name, condition, run.settings.anchor, range(LOOKS), "validation")
         found[f"{name.rpartition('/')[2]}/{condition}"] = (one.success or 0.0) * one.counted / one.episodes
     return found
 

@@ -2,14 +2,13 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import ray
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -24,6 +23,7 @@ from envos.errors import UsageError
 from envos.train.arms import Arm, Arms
 from envos.train.curriculum import Curriculum
 from envos.train.net import Pointer
+from envos.train.spread import join
 
 NAME = "envos-arms"
 POLICY = "default_policy"
@@ -99,13 +99,16 @@ class Watch(RLlibCallback):
 
         log("counted", float(verdict["counted"]))
         log("actions", float(len(episode)))
-        for name in ("reread_before_commit",):
-            if name in verdict["measures"] and verdict["measures"][name] is not None:
-                log(name, float(verdict["measures"][name]))
+        reread = verdict["measures"].get("reread_before_commit")
+        if reread is not None:
+            log("reread_before_commit", float(reread))
         if verdict["counted"]:
             log("success", float(verdict["endpoint"]))
             log("fraction", float(verdict["fraction"]))
             log("stale_commit", float("stale_commit" in verdict["signatures"]))
+            for name, one in (("won", verdict["endpoint"]), ("lost", not verdict["endpoint"])):
+                # Of this iteration alone: the curriculum counts episodes.
+                metrics_logger.log_value(("envos", where, name), int(one), reduce="sum", clear_on_reduce=True)
 
     def on_sample_end(self, *, samples: list[Any], **_: Any) -> None:
         """Drop what does not count."""
@@ -173,14 +176,6 @@ def _watch(uncounted: str) -> Any:
     return Chosen
 
 
-def start() -> bool:
-    """Start Ray on this machine, if nobody has; whether it was started here."""
-    if ray.is_initialized():
-        return False
-    ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", _node_ip_address="127.0.0.1")
-    return True
-
-
 @dataclass
 class Run:
     """A run of PPO: RLlib's algorithm, and what a checkpoint of it needs besides."""
@@ -218,7 +213,7 @@ class Run:
 
 def begin(settings: Settings) -> Run:
     """A new run."""
-    start()
+    join()
     return Run(settings, configured(settings).build_algo(), Curriculum(settings.stages or (settings.arms,)))
 
 
@@ -226,7 +221,7 @@ def resume(folder: Path) -> Run:
     """The run that a checkpoint holds, at the level of its curriculum. Raises UsageError where there is none."""
     if not (folder / "run.json").is_file():
         raise UsageError(f"a checkpoint is a folder with run.json; there is none in {folder}")
-    start()
+    join()
     counts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     settings = revived(counts["settings"])
     algorithm = configured(settings).build_algo()
@@ -266,27 +261,11 @@ def iterate(run: Run) -> dict[str, Any]:
 
 
 def _advance(run: Run, measured: Mapping[str, Mapping[str, float]]) -> bool:
-    """Take an iteration's success rates of the newest stage into the curriculum; whether a stage more began."""
+    """Take an iteration's episodes of the newest stage into the curriculum; whether a stage more began."""
     here = run.curriculum
-    rates = [
-        values["success"]
-        for (name, condition) in here.stages[here.level]
-        if "success" in (values := measured.get(f"{name.rpartition('/')[2]}/{condition}", {}))
-    ]
-    for rate in rates:
-        # A rate over the last 200 episodes stands for as many of them as one iteration adds.
-        for number in range(20):
-            here.note(here.stages[here.level][0], number < round(20 * rate))
+    for arm in here.stages[here.level]:
+        values = measured.get(f"{arm[0].rpartition('/')[2]}/{arm[1]}", {})
+        for name, success in (("lost", False), ("won", True)):
+            for _ in range(round(values.get(name, 0))):
+                here.note(arm, success)
     return here.rise()
-
-
-def iterations(
-    run: Run, minutes: float, stop: Callable[[dict[str, Any]], bool] = lambda _: False
-) -> Iterator[dict[str, Any]]:
-    """Iterations until the time is up, or `stop` says so of one."""
-    begun = perf_counter()
-    while perf_counter() - begun < 60 * minutes:
-        measured = iterate(run)
-        yield measured
-        if stop(measured):
-            return

@@ -1,6 +1,5 @@
 """Work in pieces over the processes of a Ray cluster, or of one that is started here."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -24,7 +23,7 @@ def spread(
     if not pieces:
         return
     ray = _ray()
-    started = _join(ray, address, workers)
+    started = join(address, workers)
     try:
         task = ray.remote(num_cpus=1, max_retries=RETRIES)(function)
         waiting = iter(enumerate(pieces))
@@ -67,19 +66,12 @@ def _result(ray: Any, done: Any) -> Any:
         raise problem.cause from problem
 
 
-def _ray() -> Any:
-    # Read when Ray is imported. With more than one thread, small arrays cost more in hand-over than in work.
-    for name, value in {"OMP_NUM_THREADS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}.items():
-        os.environ.setdefault(name, value)
-    try:
-        import ray
-    except ImportError:
-        raise UsageError('this needs Ray: pip install "envos[rllib]"') from None
-    return ray
+def join(address: str = "", workers: int = 0) -> bool:
+    """Connect to Ray if nobody has: to a running cluster's `address`, or to one that is started on this machine.
 
-
-def _join(ray: Any, address: str, workers: int) -> bool:
-    """Connect, if need be; whether a cluster was started here."""
+    Whether it was connected here, and is to be shut down here. Raises UsageError for an address without a cluster.
+    """
+    ray = _ray()
     if ray.is_initialized():
         return False
     quiet = {"logging_level": "ERROR", "log_to_driver": False}
@@ -91,3 +83,11 @@ def _join(ray: Any, address: str, workers: int) -> bool:
         return True
     ray.init(num_cpus=workers or None, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     return True
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise UsageError('this needs Ray: pip install "envos[rllib]"') from None
+    return ray

@@ -288,10 +288,6 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         """Whether the mask allows a pair."""
         return bool(self._mask[place * len(VERBS) + VERBS.index(verb)])
 
-    def heeds(self, item: Item) -> bool:
-        """Whether a text is about something that the goal names with a label, or that was noted."""
-        return self.said(item.value) != ""
-
     def noted_otherwise(self, place: int) -> bool:
         """Whether the memory holds another value under the key of an item."""
         if place >= len(self.screen.items) or not self._notable(self.screen.items[place]):
