@@ -1,4 +1,3 @@
-"use strict";
 // A person plays an episode. The world's page stands in a frame that runs no script; what is done in it is caught here and
 // sent as an action, one at a time. All texts become text nodes.
 (() => {
@@ -6,21 +5,7 @@
   const TYPES = { text: "text", datetime: "such as 2026-03-12 10:30", money: "such as 1400.00", id: "a reference" };
   let state = null, frame = null, sent = Promise.resolve(), shownRequest = -1, inside = false;
 
-  function h(name, attributes, ...children) {
-    const node = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) {
-      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-      else if (value === true) node.setAttribute(key, "");
-      else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
-    }
-    node.append(...children.flat(9).filter((item) => item !== null && item !== undefined && item !== false));
-    return node;
-  }
-  const chip = (kind, text) => h("span", { class: `chip ${kind}` }, text);
   const said = (value) => typeof value === "string" ? value : JSON.stringify(value);
-  const table = (columns, rows) => h("table", {},
-    h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))))));
 
   async function ask(path, body) {
     const options = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };

@@ -73,8 +73,20 @@ def make(
         raise UnknownName("driver", driver, DRIVERS)
     if certify not in CERTIFY:
         raise UnknownName("certify mode", certify, CERTIFY)
+    env = build(environment, DRIVERS[driver](screenshot), condition, split, anchor, render_mode)
+    if certify == "off":
+        return env
+    # Certification stands above the wrappers in the order of imports, so it is reached by name.
+    certifier = import_module("envos.certify.certificate").certifier(env.scenario.id, certify, certificate)
+    return CertifiedEnv(env, certifier)
+
+
+def build(
+    environment: str, driver: Driver, condition: str, split: str, anchor: str, render_mode: str | None = None
+) -> EnvOS:
+    """The environment of an id on a driver, without wrappers. Raises UnknownName and UsageError."""
     line = scenario(environment)
-    env: gymnasium.Env[Any, str] = EnvOS(
+    return EnvOS(
         line,
         load_world(line.world),
         load_phenomenon(line.phenomenon),
@@ -82,15 +94,10 @@ def make(
         condition=condition,
         split=split,
         anchor=anchor,
-        driver=DRIVERS[driver](screenshot),
+        driver=driver,
         code=code_identity(),
         render_mode=render_mode,
     )
-    if certify == "off":
-        return env
-    # Certification stands above the wrappers in the order of imports, so it is reached by name.
-    certifier = import_module("envos.certify.certificate").certifier(line.id, certify, certificate)
-    return CertifiedEnv(env, certifier)
 
 
 @cache

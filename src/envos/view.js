@@ -1,4 +1,3 @@
-"use strict";
 // The replay viewer. What is shown comes out of the element "data" and becomes text nodes, attributes of ours, pictures,
 // or a document in a sandbox that runs nothing: never markup of this page.
 (() => {
@@ -7,24 +6,10 @@
   const state = { step: 0, tab: "episode", show: "", wide: false };
   const WORDS = { exposure: "Exposure", trigger: "Trigger", delivery: "Delivery", commit: "Commit", report: "Report", fault: "Fault" };
 
-  function h(name, attributes, ...children) {
-    const node = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) {
-      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-      else if (value === true) node.setAttribute(key, "");
-      else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
-    }
-    node.append(...children.flat(9).filter((item) => item !== null && item !== undefined && item !== false));
-    return node;
-  }
   const said = (value) => value === null || value === undefined || value === "" || (Array.isArray(value) && !value.length) ? "–" : typeof value === "string" ? value : JSON.stringify(value);
-  const chip = (kind, text) => h("span", { class: `chip ${kind}` }, text);
   const card = (title, ...inner) => h("section", { class: "card" }, h("h2", {}, title), ...inner);
   const none = (text) => h("p", { class: "quiet" }, text);
   const pairs = (found) => h("dl", {}, Object.entries(found).map(([name, value]) => [h("dt", {}, name), h("dd", {}, said(value))]));
-  const table = (columns, rows) => h("table", {},
-    h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))))));
 
   // What an episode shows at a step: that step, or the last one before it.
   const at = (episode, step) => episode.steps.filter((item) => item.step <= step).pop();

@@ -21,7 +21,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 def document(title: str, script: str, found: Mapping[str, Any]) -> tuple[str, str]:
     """The document that shows some JSON data by a script of ours ("view" or "play"), and its policy."""
-    code, style = _asset(f"{script}.js"), _asset("web.css")
+    code, style = _asset("web.js") + _asset(f"{script}.js"), _asset("web.css")
     policy = content_policy(code, style)
     held = json.dumps(found, allow_nan=False)
     for char, other in _ESCAPES.items():

@@ -4,10 +4,8 @@ from envos.envs.drivers.inprocess import InProcess
 from envos.envs.env import EnvOS
 from envos.envs.evidence import Action, Evidence, Frame
 from envos.envs.html import render
-from envos.envs.scenario import load_phenomenon, load_world, scenario
 from envos.errors import EnvOSError
-from envos.registry import code_identity
-from envos.rewards.verdict import verify
+from envos.registry import build
 
 
 class Rendered(InProcess):
@@ -22,19 +20,8 @@ class Rendered(InProcess):
 
 def make(environment: str, condition: str, split: str, anchor: str) -> tuple[EnvOS, Rendered]:
     """An environment and its driver."""
-    line, driver = scenario(environment), Rendered()
-    env = EnvOS(
-        line,
-        load_world(line.world),
-        load_phenomenon(line.phenomenon),
-        verify,
-        condition=condition,
-        split=split,
-        anchor=anchor,
-        driver=driver,
-        code=code_identity(),
-    )
-    return env, driver
+    driver = Rendered()
+    return build(environment, driver, condition, split, anchor), driver
 
 
 def shown(env: EnvOS) -> Frame:
