@@ -309,8 +309,9 @@ def faulty(kind: str) -> Callable[[Draft], Evidence]:
 
 @corruption(HARNESS)
 def foreign_session(draft: Draft) -> Evidence:
-    """One request came from another session."""
-    draft.edit(draft.middle(Request), session="s2")
+    """One request came from another session than those before it, of which there is one at least."""
+    places = draft.find(Request)
+    draft.edit(places[max(1, len(places) // 2)], session="s2")
     return draft.evidence()
 
 

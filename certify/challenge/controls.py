@@ -75,12 +75,12 @@ def beside(policy: Policy, extra: Callable[[int], Iterable[str]]) -> Policy:
     return rewriting(policy, change)
 
 
-def _noted(text: str) -> str:
-    """A field in another notation: seconds, a `T`, a dollar sign, more white space."""
-    if len(text) == 16 and text[10] == " ":
-        return f"{text[:10]}T{text[11:]}:00"
-    amount, _, cents = text.partition(".")
-    if amount.isdecimal() and len(cents) == 2:
+def _noted(kind: str, text: str) -> str:
+    """A field of a type in another notation: seconds, a `T`, a dollar sign, more white space."""
+    if kind == "datetime":
+        return f"{text.replace(' ', 'T')}:00"
+    if kind == "money":
+        amount, _, cents = text.partition(".")
         return f"$ {int(amount):,}.{cents}0"
     return f"\t{text.replace(' ', '  ')} "
 
@@ -182,7 +182,7 @@ def ways(line: Scenario, world: World) -> dict[str, tuple[Callable[[Policy], Pol
             True,
         ),
         "report_in_another_notation": (
-            lambda policy: reporting(policy, lambda f: report(**{k: _noted(v) for k, v in f.items()})),
+            lambda policy: reporting(policy, lambda f: report(**{k: _noted(world.report[k], v) for k, v in f.items()})),
             True,
         ),
         "report_in_single_quotes": (lambda policy: reporting(policy, _quoted), True),

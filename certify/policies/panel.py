@@ -101,6 +101,7 @@ def reports(observation: Observation, action: str) -> bool:
 
 def _double_click(desk: Desk) -> Step:
     """Commits, goes back and commits once more."""
+    undo = _undoes_others(desk)
 
     def step(observation: Observation, action: str) -> Part:
         first = yield from _settled((yield action))
@@ -109,9 +110,7 @@ def _double_click(desk: Desk) -> Step:
             yield from press(observation, desk.commit)
             return (yield goto(first["url"]))
         # Where the form is no longer to be had, another row of the register is undone and the commit is looked at.
-        yield goto(f"{desk.records}/1")
-        observation = yield goto(f"{desk.records}/2")
-        observation = yield from _undo(observation, desk)
+        yield from undo(observation)
         return (yield goto(first["url"]))
 
     return step

@@ -14,7 +14,10 @@ from envos.certify.challenge.records import EDITS
 from envos.certify.challenge.run import CONTROL, RAW, SEALED, UNIT, kinds, run, summary, unit, wrong
 from envos.certify.challenge.tools import SUCCESS, TOOLS, judged
 from envos.certify.corruptions import CORRUPTIONS
-from envos.certify.policies import winner
+from envos.certify.forgery import Draft, Original
+from envos.certify.log import read
+from envos.certify.policies import policies, winner
+from envos.certify.policies.panel import panel
 from envos.certify.rollout import play
 from envos.envs.env import EnvOS
 from envos.envs.evidence import chain, sha256
@@ -118,3 +121,31 @@ def test_a_sample_of_the_grader_s_mutants_is_killed() -> None:
     for module, what in wanted.items():
         one = next(item for item in gradermutants.mutations(module) if item.what.startswith(what))
         assert gradermutants.judge(one).killer, one
+
+
+def test_what_a_run_of_20_000_cases_found() -> None:
+    """A place name as long as a date, a register whose second row cannot be undone, an episode of one request."""
+    line = SCENARIOS["EnvOS/ClinicStale-v0"]
+    env = gymnasium.make("envos:EnvOS/ClinicStale-v0", split="test", anchor="any", condition="L0")
+    inner, best = env.unwrapped, winner(line)
+    assert isinstance(inner, EnvOS)
+    assert best is not None
+    way, won = controls.ways(line, inner.world)["report_in_another_notation"]
+    episode = play(env, way(best.policy), 39)
+    assert 'location="\\tGlassworks  Court "' in episode.actions[-1]
+    assert episode.verdict["endpoint"] is won is True
+    double = panel(line)["double_click"].policy
+    assert not any(play(env, double, seed).verdict["endpoint"] for seed in range(25))
+    env.close()
+    # With one request there is no other session that it could be foreign to.
+    claims = gymnasium.make("envos:EnvOS/ClaimsStale-v0", split="test", condition="L0")
+    inner = claims.unwrapped
+    assert isinstance(inner, EnvOS)
+    play(claims, policies("claims")["no_op"].policy, 1)
+    fact = inner.instance.roles.fact
+    assert fact is not None
+    evidence = inner.evidence()
+    alone = Original(evidence, inner.plan, inner.world, fact, read(evidence.records, inner.plan))
+    with pytest.raises(LookupError):
+        next(item for item in CORRUPTIONS if item.name == "foreign_session").make(Draft.again(alone))
+    claims.close()
