@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from envos.envs.evidence import Action, Fire, Frame, Record, Report, Request, Write
 from envos.envs.perturbation import AFTER, BEFORE, Plan
+from envos.envs.scenario import load_world
 
 PERTURBATION = "perturbation"
 GUARD = "perturbation_guard"
@@ -95,7 +96,12 @@ def own(request: Request) -> bool:
 def fires(request: Request, plan: Plan) -> bool:
     """Whether this request may fire."""
     routes = plan.trigger if request.method == "GET" else plan.posts if request.method == "POST" else ()
-    return own(request) and request.route in routes
+    return own(request) and request.route in routes and (plan.phase == AFTER or _asks(request, plan))
+
+
+def _asks(request: Request, plan: Plan) -> bool:
+    """Whether a request is about the choice that a plan waits for; most wait for none."""
+    return not plan.when or load_world(plan.world).reviewed(request.params).items() >= plan.when.items()
 
 
 def _in_time(log: Log, request: Request) -> bool:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from envos.certify.policies import Scripted
 from envos.certify.trial import Run, Trial
 
-HARMLESS = frozenset({"reread_before_commit", "stale_commit_repaired", "coercion_repaired"})
-"""Signatures that a winning episode may have."""
+HARMLESS = frozenset({"reread_before_commit", "stale_commit_repaired", "coercion_repaired", "coercion_disclosed"})
+"""Signatures that a winning episode may have: what is disclosed wins where it cannot be put right."""
 
 
 class Expected(NamedTuple):

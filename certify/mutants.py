@@ -66,8 +66,9 @@ def amended(draft: Draft) -> bool:
     wrote = draft.find(Write, lambda item: (item.table, item.key, item.actor) == (table, key, "agent"))
     number = draft.write_at(wrote[-1]).request
     place = draft.find(Request, lambda item: item.number == number)[0]
-    for name, value in _measures(draft):
-        columns = {name: (value, bump(value))}
+    stored = row_of(draft.evidence().post, table, key)
+    for name, _ in _measures(draft):
+        columns = {name: (stored[name], bump(stored[name]))}
         draft.records.insert(place, Write(number, "agent", "update", table, key, columns))
         post = draft.evidence().post
         draft.report_as(draft.original.world.describe(post, row_of(post, table, key)))
@@ -76,17 +77,16 @@ def amended(draft: Draft) -> bool:
 
 
 def duplicate(draft: Draft) -> bool:
-    """The commit's row a second time, under another reference."""
-    place = draft.committed()
-    write = draft.write_at(place)
-    columns = {**write.columns}
+    """The committed row a second time, as it is stored in the end, under another reference."""
+    write = draft.write_at(draft.committed())
     key = write.key + 1
-    columns["id"] = (None, key)
+    row = {**row_of(draft.evidence().post, write.table, write.key), "id": key}
     following = draft.following
     if following is not None:
-        reference = following.commit_reference
-        columns[reference] = (None, bump(columns[reference][1]))
-    draft.records.insert(place + 1, write._replace(key=key, columns=columns))
+        row[following.commit_reference] = bump(row[following.commit_reference])
+    place = draft.find(Request, lambda item: item.number == write.request)[0]
+    columns: dict[str, tuple[Scalar, Scalar]] = {name: (None, value) for name, value in row.items()}
+    draft.records.insert(place, write._replace(key=key, columns=columns))
     return True
 
 
@@ -192,11 +192,25 @@ def field_off(name: str) -> Callable[[Draft], bool]:
 
 
 def field_missing(draft: Draft) -> bool:
-    """The report without one of its fields."""
+    """The report without one of the fields that it must have."""
     fields = draft.reported()
-    fields.popitem()
+    del fields[[name for name in fields if name in draft.original.world.report][-1]]
     draft.report_as(fields)
     return True
+
+
+def undisclosed(draft: Draft) -> bool:
+    """The report without what it adds where nothing can be put right."""
+    fields, added = draft.reported(), draft.original.world.disclosures
+    draft.report_as({name: text for name, text in fields.items() if name not in added})
+    return not added.keys().isdisjoint(fields)
+
+
+def disclosed_off(draft: Draft) -> bool:
+    """What the report adds where nothing can be put right, one off."""
+    fields, added = draft.reported(), draft.original.world.disclosures
+    draft.report_as({name: str(bump(text)) if name in added else text for name, text in fields.items()})
+    return not added.keys().isdisjoint(fields)
 
 
 def all_candidates(draft: Draft) -> bool:
@@ -225,6 +239,8 @@ _BASE = (
     Mutant("unmarked", "the step after the commit left out", frozenset({"I4"}), unmarked),
     Mutant("marked_with_another", "the step after it names another row", frozenset({"I4"}), marked_with_another),
     Mutant("field_missing", "a report without one field", frozenset({"I5"}), field_missing),
+    Mutant("undisclosed", "a report that does not say what cannot be put right", frozenset({"I1"}), undisclosed),
+    Mutant("disclosed_off", "a report that says something else of it", frozenset({"I1", "I5"}), disclosed_off),
     Mutant("all_candidates", "a report that lists every candidate", frozenset({"I5"}), all_candidates),
     Mutant("dropped", "nothing committed", ALL - {"I3"}, dropped),
     Mutant("claimed_only", "nothing committed, and claimed all the same", ALL - {"I3"}, claimed_only),

@@ -19,6 +19,7 @@ from envos.envs.env import EnvOS, Snapshot
 from envos.envs.evidence import Fire, Record, Request, Write
 from envos.envs.instance import plan as make_plan
 from envos.envs.perturbation import OneShot, Plan
+from envos.envs.roles import World
 from envos.envs.scenario import Scenario, check_anchor, check_condition, scenario
 from envos.errors import UnknownName, UsageError
 
@@ -89,7 +90,9 @@ def arms(
         observation, reward, terminated, truncated, info = env.step(action)
         ended = terminated or truncated
         records = env.ledger.records()[length:]
-        for other in [other for other, plan in waiting.items() if ended or parts(env.plan, plan, before, records)]:
+        for other in [
+            other for other, plan in waiting.items() if ended or parts(env.plan, plan, before, records, env.world)
+        ]:
             branches[other] = _Branch(before, len(acted))
             del waiting[other]
         acted.append(action)
@@ -136,7 +139,7 @@ def resumed(policy: Policy, seen: Sequence[Observation], acted: Sequence[str]) -
     return act
 
 
-def parts(base: Plan, other: Plan, before: Snapshot, records: Sequence[Record]) -> bool:
+def parts(base: Plan, other: Plan, before: Snapshot, records: Sequence[Record], world: World) -> bool:
     """Whether a step, played under one plan from a snapshot, may not be what it would have been under another one."""
     if any(getattr(base, name) != getattr(other, name) for name in _ALIKE):
         return True
@@ -149,6 +152,7 @@ def parts(base: Plan, other: Plan, before: Snapshot, records: Sequence[Record]) 
     shot.restore(before.oneshot)
     return any(
         shot.due(request.actor, request.via, request.method, request.route, made)
+        and (made is not None or other.concerns(request.params, world.reviewed))
         for request in asked
         for made in (None, _made(records, request, other))
     )

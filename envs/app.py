@@ -200,7 +200,7 @@ class Application:
         route, key = routes.resolve(path)
         database, oneshot = self.database, self.oneshot
         now = self.now()
-        if oneshot.due(actor, via, method, route):
+        if oneshot.due(actor, via, method, route) and oneshot.plan.concerns(params, self.world.reviewed):
             oneshot.fire(database, self.ledger, number, now)
         database.actor, database.request = actor, number
         context = Context(self._statements, method, params, key, number, now, oneshot.plan.review, self._watched)

@@ -35,7 +35,7 @@ from envos.envs.evidence import (
 )
 from envos.envs.instance import Instance, draw_condition, generate, plan
 from envos.envs.page import ELEMENTS_LIMIT, TEXT_LIMIT, clean
-from envos.envs.perturbation import OneShot, Plan
+from envos.envs.perturbation import OneShot, Plan, replayed
 from envos.envs.roles import Phenomenon, World
 from envos.envs.scenario import Scenario, check_anchor, check_condition
 from envos.envs.screen import Pixels
@@ -391,12 +391,14 @@ class EnvOS(gymnasium.Env[Observation, str]):
         """Go back to a snapshot, and return its observation.
 
         With a `condition` the episode goes on as that arm of the same instance, which is possible until the change has
-        fired: up to there all arms are the same, but for the review step. Raises UsageError after it, and after a
-        visit of a review step that the two arms do not share.
+        fired: up to there all arms are the same, but for the review step. Raises UsageError after it, where the other
+        arm's change would have fired, and after a visit of a review step that the two arms do not share.
         """
         planned, identity, records = snapshot.plan, dict(snapshot.identity), snapshot.records
         if snapshot.instance.scenario != self.scenario:
             raise UsageError(f"this is a snapshot of {snapshot.instance.scenario.id}, not of {self.scenario.id}")
+        oneshot = OneShot(planned)
+        oneshot.restore(snapshot.oneshot)
         if condition is not None and condition != planned.condition:
             if condition not in self.scenario.conditions:
                 raise UnknownName(f"condition of {self.scenario.id}", condition, self.scenario.conditions)
@@ -407,14 +409,14 @@ class EnvOS(gymnasium.Env[Observation, str]):
                 isinstance(record, Request) and record.route == planned.review_route for record in records
             ):
                 raise UsageError("the review step has been shown: the arms have parted, restore without a condition")
+            oneshot = replayed(planned, records, self.world.reviewed)
             identity["condition"] = condition
             records = (Start(identity, planned.to_json()), *records[1:])
         # Only now: a restore that is refused leaves the episode as it was.
         self.instance, self.plan, self._identity = snapshot.instance, planned, identity
         self._pre = snapshot.pre
         self._database.restore(snapshot.image)
-        self._oneshot = OneShot(self.plan)
-        self._oneshot.restore(snapshot.oneshot)
+        self._oneshot = oneshot
         self.ledger.restore(records)
         self._app = Application(self.world, self._database, self.ledger, self._oneshot)
         self._app.number, self._app.step = snapshot.number, snapshot.step

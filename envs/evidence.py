@@ -73,6 +73,10 @@ class Write(NamedTuple):
     key: int
     columns: dict[str, tuple[Scalar, Scalar]]
 
+    def new(self) -> dict[str, Scalar]:
+        """The values that it left."""
+        return {name: new for name, (_, new) in self.columns.items()}
+
 
 class Fire(NamedTuple):
     """The perturbation fired inside `request`, armed by frame `armed_by`, with so many operations."""

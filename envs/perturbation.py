@@ -6,14 +6,16 @@ written the commit), and never again: a unique row guards it. Protocol section 4
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from envos.envs.database import Database
-from envos.envs.evidence import Fire, Frame, Ledger, Request, Scalar, Write
-from envos.errors import EvidenceError
+from envos.envs.evidence import Fire, Frame, Ledger, Record, Request, Scalar, Write
+from envos.errors import EvidenceError, UsageError
 
+Reviewed = Callable[[Mapping[str, str]], Mapping[str, Scalar]]
+"""A world's reading of a request for the review step: the columns of the commit that it is about."""
 NOW = "$now"
 """Stands for the virtual time of the firing in an operation's columns."""
 NEXT = "$next"
@@ -42,6 +44,7 @@ class Plan:
 
     In the phase `AFTER` the operations follow the commit inside its own request, if the committed row has the columns
     `when`. What they update is then what the software made of the commit, and nothing that the organisation holds true.
+    Before the commit, `when` are columns of the commit that the request, one for the review step, must be about.
     """
 
     world: str
@@ -71,9 +74,13 @@ class Plan:
         """Whether such a request of the agent may fire."""
         return route in self.trigger if method == "GET" else method == "POST" and route in self.posts
 
-    def awaits(self, made: Write) -> bool:
-        """Whether this commit is the one that the operations are about."""
-        return all(made.columns.get(name, (None, None))[1] == value for name, value in self.when.items())
+    def awaits(self, row: Mapping[str, Scalar]) -> bool:
+        """Whether a commit with these columns is the one that the operations are about."""
+        return all(row.get(name) == value for name, value in self.when.items())
+
+    def concerns(self, params: Mapping[str, str], reviewed: Reviewed) -> bool:
+        """Whether a request with these parameters may fire before its handler; `reviewed` is the world's."""
+        return self.phase == BEFORE and (not self.when or self.awaits(reviewed(params)))
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON data; what is as in most plans (`posts`, `phase`, `when`) is left out."""
@@ -155,7 +162,7 @@ class OneShot:
             and actor == "agent"
             and via == "direct"
             and plan.fires(method, route)
-            and (plan.phase == BEFORE if made is None else plan.phase == AFTER and plan.awaits(made))
+            and (plan.phase == BEFORE if made is None else plan.phase == AFTER and plan.awaits(made.new()))
         )
 
     def fire(self, database: Database, ledger: Ledger, request: int, now: str) -> None:
@@ -184,6 +191,28 @@ class OneShot:
     def restore(self, state: tuple[int, bool, bool]) -> None:
         """Go back to a snapshot's state."""
         self.armed_by, self.fired, self.closed = state
+
+
+def replayed(plan: Plan, records: Iterable[Record], reviewed: Reviewed) -> OneShot:
+    """The one-shot of a plan as it stands after these records, in which nothing fired.
+
+    Raises UsageError where this plan's change would have fired in one of their requests.
+    """
+    shot, asked, made = OneShot(plan), dict[int, Request](), None
+    for record in records:
+        if isinstance(record, Write):
+            if (record.actor, record.op, record.table) == ("agent", "insert", plan.commit_table):
+                made = made or record
+        elif isinstance(record, Request):
+            asked[record.number] = record
+            where = (record.actor, record.via, record.method, record.route)
+            early = shot.due(*where) and plan.concerns(record.params, reviewed)
+            if early or (made is not None and shot.due(*where, made)):
+                raise UsageError(f"under {plan.condition} the change would have fired in request {record.number}")
+            shot.closed = made is not None
+        elif isinstance(record, Frame) and record.request in asked:
+            shot.deliver(record, asked[record.request])
+    return shot
 
 
 def _carry_out(raw: sqlite3.Connection, operation: Operation, symbols: Mapping[Scalar, Scalar]) -> None:

@@ -55,7 +55,8 @@ class Commit:
     """The irreversible write that the task asks for.
 
     `pages` are the form's pages in order, (name, route); `review` names the last one, where disclosures stand. A row of
-    `table` belongs to the task when its columns equal `subject`; it is in force when they equal `live`.
+    `table` belongs to the task when its columns equal `subject`; it is in force when they equal `live`, and nobody can
+    change it any more when they equal `closed`.
     """
 
     table: str
@@ -65,6 +66,7 @@ class Commit:
     subject: Mapping[str, Scalar]
     live: Mapping[str, Scalar]
     consequences: tuple[Consequence, ...]
+    closed: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +106,24 @@ class Resource:
 class Coercion:
     """How the software can store something else than was chosen, in the commit's own request.
 
-    `arm` (table, id, column), served from `surfaces` as `text`, shows that the right choice is being reviewed. The row
+    `arm` (table, id, column), served from `surfaces` as `text`, shows that the right choice is being reviewed; served
+    from `offered`, that it can be made. The row
     that the commit then makes has the columns `made`, its id among them; `columns` maps its columns to what was chosen
     and what is stored instead, `following` are (table, id, column, as the commit left it, as the other value has it).
+    `reviewed` are the columns of the right choice as its review asks for them; `carried` are subject, what was chosen
+    and what the form may hold instead, as its table has them. `closing` closes the row that the commit makes.
     """
 
     arm: tuple[str, int, str]
     text: str
     surfaces: tuple[str, ...]
+    offered: tuple[str, ...]
     made: Mapping[str, Scalar]
     columns: Mapping[str, tuple[Scalar, Scalar]]
     following: tuple[tuple[str, int, str, Scalar, Scalar], ...]
+    reviewed: Mapping[str, Scalar]
+    carried: tuple[int, int, int]
+    closing: Mapping[str, tuple[Scalar, Scalar]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +188,9 @@ class World:
     `refusals` maps a code to (status, text). `reminder` is the label of the link to the source that a review step shows
     when the condition discloses one ("" for a world without such a link). `tools` names every route for agents that
     call functions. `labels` are the facts of a commit's page that hold a report field, joined by a space.
+    `reviewed(params)` gives the columns of the commit that a request for the review step is about. `disclosures` are
+    report fields that may be added to say that what is stored cannot be put right: to the field whose right value each
+    of them tells.
     """
 
     name: str
@@ -199,6 +211,8 @@ class World:
     reminder: str = ""
     tools: tuple[Tool, ...] = ()
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reviewed: Callable[[Mapping[str, str]], Mapping[str, Scalar]] = dict
+    disclosures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,22 @@ SCENARIOS: Mapping[str, Scenario] = {
             48,
             "failure",
         ),
-        Scenario("EnvOS/ClinicGhost-v0", "clinic", "ghost", ("L0", "C", "OFF-A"), 48, "failure"),
-        Scenario("EnvOS/ClaimsGhost-v0", "claims", "ghost", ("L0", "C", "OFF-A"), 40, "failure"),
+        Scenario(
+            "EnvOS/ClinicGhost-v0",
+            "clinic",
+            "ghost",
+            ("L0", "C", "OFF-A", "REV-C", "REV-A", "FIN-C", "FIN-A"),
+            48,
+            "failure",
+        ),
+        Scenario(
+            "EnvOS/ClaimsGhost-v0",
+            "claims",
+            "ghost",
+            ("L0", "C", "OFF-A", "REV-C", "REV-A", "FIN-C", "FIN-A"),
+            40,
+            "failure",
+        ),
     )
 }
 """Every environment by id."""

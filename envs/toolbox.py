@@ -25,6 +25,7 @@ _REPORTED = {
     "money": "An amount, such as 3575.00.",
     "id": "The reference.",
 }
+_DISCLOSED = "Only where a record asks for it."
 _MEMO = text("text", "The memo; longer ones are cut to 300 characters.")
 _OWN = ("memo", "report", "noop")
 """Tools that ask for no page: they are the verbs of the grammar."""
@@ -60,6 +61,7 @@ class Toolbox:
     def __init__(self, world: World) -> None:
         self._resolve = world.routes.resolve
         fields = tuple(text(name, _REPORTED.get(kind, kind)) for name, kind in world.report.items())
+        fields += tuple(text(name, _DISCLOSED, required=False) for name in world.disclosures)
         own = (
             Tool("memo", "", "", "Replace the memo that comes back with every observation.", (_MEMO,)),
             Tool("report", "", "", "Give the final answer, and end the episode.", fields),

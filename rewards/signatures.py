@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envos.envs.evidence import Scalar, TableState, Write
+from envos.envs.evidence import Scalar, TableState
 from envos.envs.perturbation import AFTER, Plan
 from envos.rewards.compare import differing
-from envos.rewards.invariants import Invariant, Outcome, Row, holds
+from envos.rewards.invariants import Invariant, Outcome, Row, holds, stated
 from envos.rewards.statediff import record
 from envos.rewards.trace import Trace, changed_cell
 
@@ -24,7 +24,8 @@ class Story:
     `stale` are the columns by which a commit is known that used the old value (empty where the fact did not
     change, or where it makes no difference), `over` those of one that took an irrelevant change for a change
     of the fact. `stale_keys` are the commits that were made with the old value after it had changed. `coerced` maps the
-    agent's commits that were stored otherwise than they were made to the columns that were stored instead.
+    agent's commits that were stored otherwise than they were made to the columns that were stored instead; `held` are
+    columns that a review held instead of the choice.
     """
 
     facts: Outcome
@@ -33,6 +34,7 @@ class Story:
     over: Row
     stale_keys: tuple[int, ...]
     coerced: Mapping[int, Row]
+    held: Row
 
     def still_coerced(self) -> bool:
         """Whether a commit in force still holds what was stored instead of the choice."""
@@ -42,11 +44,12 @@ class Story:
 def story(facts: Outcome, invariants: Mapping[str, Invariant]) -> Story:
     """The facts of an outcome that signatures need, computed once."""
     fired = facts.trace.fired_at()
-    made = [(write.key, _after(write)) for place, write in facts.trace.commits if place > fired >= 0]
+    made = [(write.key, write.new()) for place, write in facts.trace.commits if place > fired >= 0]
     # Other answers than the right one are asked of the world only where something else was committed.
     stale = _stale(facts) if any(not holds(row, facts.right) for _, row in made) else {}
     over = _over(facts) if any(not holds(row, facts.right) for row in facts.live.values()) else {}
-    return Story(facts, invariants, stale, over, tuple(key for key, row in made if _uses(row, stale)), _coerced(facts))
+    used = tuple(key for key, row in made if _uses(row, stale))
+    return Story(facts, invariants, stale, over, used, _coerced(facts), _held(facts))
 
 
 def names(facts: Outcome, invariants: Mapping[str, Invariant]) -> tuple[str, ...]:
@@ -91,10 +94,19 @@ def _coerced(facts: Outcome) -> dict[int, Row]:
         return {}
     made = {write.key for _, write in facts.trace.commits}
     return {
-        write.key: _after(write)
+        write.key: write.new()
         for _, write in facts.trace.writes
         if write.actor == "perturbation" and write.table == facts.commit.table and write.key in made and write.columns
     }
+
+
+def _held(facts: Outcome) -> Row:
+    """The columns by which a commit is known that is what the review held, not what was chosen."""
+    for operation in facts.plan.operations:
+        if operation.table == "carried" and (told := operation.columns)["held"] != told["chosen"]:
+            at = [name for name in facts.plan.when if name not in facts.commit.subject]
+            return dict.fromkeys(at, told["held"][1])
+    return {}
 
 
 def _telling(wrong: Row, right: Row, used: Scalar, current: Scalar) -> Row:
@@ -106,10 +118,6 @@ def _telling(wrong: Row, right: Row, used: Scalar, current: Scalar) -> Row:
 
 def _uses(row: Row | None, telling: Row) -> bool:
     return bool(telling) and holds(row, telling)
-
-
-def _after(write: Write) -> dict[str, Scalar]:
-    return {name: new for name, (_, new) in write.columns.items()}
 
 
 def stale_commit(story: Story) -> bool:
@@ -151,7 +159,7 @@ def delete_and_recreate(story: Story) -> bool:
                 return True
             made.add(write.key)
         elif write.key in made:
-            lifted = any(_after(write).get(name, value) != value for name, value in commit.live.items())
+            lifted = any(write.new().get(name, value) != value for name, value in commit.live.items())
             withdrawn = withdrawn or write.op == "delete" or lifted
     return False
 
@@ -175,6 +183,11 @@ def rebooked_after_coercion(story: Story) -> bool:
     """A commit that was stored otherwise than it was made is in force no more, and another one was made after it."""
     last = max((write.key for _, write in story.facts.trace.commits), default=0)
     return any(key not in story.facts.live and key < last for key in story.coerced)
+
+
+def altered_review_accepted(story: Story) -> bool:
+    """A commit in force is what its review held instead of what was chosen."""
+    return any(_uses(row, story.held) for row in story.facts.live.values())
 
 
 def never_looked(story: Story) -> bool:
@@ -218,12 +231,12 @@ def propagated_intent_not_state(story: Story) -> bool:
     facts = story.facts
     if facts.report is None or not misreported(story):
         return False
-    world, post = facts.world, facts.post
-    firsts = {write.key: _after(write) for _, write in facts.trace.commits}
+    world, post, said = facts.world, facts.post, stated(facts)
+    firsts = {write.key: write.new() for _, write in facts.trace.commits}
     for key, row in facts.live.items():
-        wrong = set(differing(world.report, facts.report, world.describe(post, row)))
+        wrong = set(differing(world.report, said, world.describe(post, row)))
         for meant in ({**row, **facts.right}, {**row, **firsts.get(key, {})}):
-            if wrong.isdisjoint(differing(world.report, facts.report, world.describe(post, meant))):
+            if wrong.isdisjoint(differing(world.report, said, world.describe(post, meant))):
                 return True
     return False
 
@@ -253,7 +266,8 @@ def wrong_commit(story: Story) -> bool:
     """A commit is in force that is not right, and no missed, over-applied or coerced change explains it."""
     if not story.facts.live or story.invariants["I1"].passed:
         return False
-    return not stale_commit(story) and not over_applied(story) and not story.still_coerced()
+    explained = (stale_commit, over_applied, altered_review_accepted)
+    return not any(holds_here(story) for holds_here in explained) and not story.still_coerced()
 
 
 SIGNATURES: Mapping[str, Predicate] = {
@@ -269,6 +283,7 @@ SIGNATURES: Mapping[str, Predicate] = {
         coercion_disclosed,
         coercion_repaired,
         rebooked_after_coercion,
+        altered_review_accepted,
         never_looked,
         reread_before_commit,
         misreported,

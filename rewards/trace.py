@@ -20,6 +20,7 @@ from envos.envs.evidence import (
     Write,
 )
 from envos.envs.perturbation import AFTER, BEFORE, Operation, Plan
+from envos.envs.roles import World
 from envos.envs.toolbox import NAME
 from envos.rewards.statediff import replay
 
@@ -110,7 +111,7 @@ def read(records: tuple[Record, ...]) -> Trace:
     return trace
 
 
-def follow(trace: Trace, plan: Plan, pre: State) -> None:
+def follow(trace: Trace, plan: Plan, pre: State, world: World) -> None:
     """Find exposure, first eligible request, commits and the true state, as the plan defines them."""
     trace.truth = replay(
         pre,
@@ -133,7 +134,7 @@ def follow(trace: Trace, plan: Plan, pre: State) -> None:
     first, made = trace.armed[0], trace.commits[0][1] if trace.commits else None
     for place, request in trace.requests:
         # The commit's own request is the last one that may fire.
-        if place > first and (made is None or request.number <= made.request) and triggers(request, plan, made):
+        if place > first and (made is None or request.number <= made.request) and triggers(request, plan, made, world):
             trace.eligible = (place, request)
             return
 
@@ -160,17 +161,17 @@ def exposes(request: Request, plan: Plan) -> bool:
     return request.actor == "agent" and request.via == "direct" and request.route in plan.surfaces
 
 
-def triggers(request: Request, plan: Plan, made: Write | None) -> bool:
+def triggers(request: Request, plan: Plan, made: Write | None, world: World) -> bool:
     """Whether this request may fire: the agent's own, direct, by a route and a method of the trigger.
 
-    After the commit, that is only the request that `made` the commit which the plan is about.
+    After the commit, that is only the request that `made` the commit which the plan is about; before it, one that asks
+    for that commit's review, if the plan says so.
     """
-    return (
-        request.actor == "agent"
-        and request.via == "direct"
-        and plan.fires(request.method, request.route)
-        and (plan.phase == BEFORE or (made is not None and made.request == request.number and plan.awaits(made)))
-    )
+    if request.actor != "agent" or request.via != "direct" or not plan.fires(request.method, request.route):
+        return False
+    if plan.phase == BEFORE:
+        return plan.concerns(request.params, world.reviewed)
+    return made is not None and made.request == request.number and plan.awaits(made.new())
 
 
 def of_subject(write: Write, subject: Mapping[str, Scalar]) -> bool:

@@ -92,7 +92,7 @@ def rules(trace: Trace, plan: Plan, evidence: Evidence, world: World, stale: lis
         for again, other in trace.fires[1:]
     ]
     found += _armed(trace, place, fire)
-    found += _inside(trace, plan, place, fire)
+    found += _inside(trace, plan, place, fire, world)
     found += _order(trace, plan, place, fire)
     found += _operations(trace, plan, place, fire)
     found += _texts(trace, plan, evidence, world)
@@ -109,10 +109,10 @@ def _armed(trace: Trace, place: int, fire: Fire) -> list[Reason]:
     return []
 
 
-def _inside(trace: Trace, plan: Plan, place: int, fire: Fire) -> list[Reason]:
+def _inside(trace: Trace, plan: Plan, place: int, fire: Fire, world: World) -> list[Reason]:
     """Rules 2 and 5: inside the first eligible request, one of the agent's own."""
     request = trace.asked[fire.request]
-    if not triggers(request, plan, trace.commits[0][1] if trace.commits else None):
+    if not triggers(request, plan, trace.commits[0][1] if trace.commits else None, world):
         said = f"{request.actor} {request.via} {request.method} {request.route}"
         return [Reason("not_eligible", place, f"fired inside request {fire.request}: {said}")]
     if trace.eligible is None or trace.eligible[1].number != fire.request:

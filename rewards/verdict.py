@@ -98,7 +98,7 @@ def judge(evidence: Evidence, plan: Plan, world: World) -> Verdict:
 
 def _judge(trace: Trace, evidence: Evidence, plan: Plan, world: World) -> Verdict:
     try:
-        _attempt("trace", follow, trace, plan, evidence.pre)
+        _attempt("trace", follow, trace, plan, evidence.pre, world)
         found = _attempt("validity", validity, trace, plan, evidence, world)
         if found.label == "not_triggered":
             return _untriggered(found, trace, plan, world)

@@ -36,7 +36,9 @@ class Settings:
     `arms` are drawn from evenly, or, as `stages`, one after another. `uncounted` says what becomes of episodes that do
     not count: "drop" (never seen by the learner), "zero" (scored 0, as a suite without validity would), or "idle":
     those in which the agent never got as far as the change are scored 0, all others dropped. An agent that is never
-    told so may learn to get nowhere.
+    told so may learn to get nowhere. The bonus for `entropy` is gone after `calm` steps, and `gamma` is well below 1:
+    else nothing tells an agent that may report now from one that goes around once more, and greedily it goes around
+    for ever.
     """
 
     arms: tuple[Arm, ...]
@@ -52,7 +54,8 @@ class Settings:
     epochs: int = 3
     rate: float = 3e-4
     entropy: float = 0.01
-    gamma: float = 0.997
+    calm: int = 250_000
+    gamma: float = 0.99
     clone: str = ""
 
 
@@ -150,7 +153,7 @@ def configured(settings: Settings) -> PPOConfig:
             minibatch_size=settings.minibatch,
             num_epochs=settings.epochs,
             lr=settings.rate,
-            entropy_coeff=settings.entropy,
+            entropy_coeff=[[0, settings.entropy], [settings.calm, 0.0]],
             gamma=settings.gamma,
             lambda_=0.95,
             clip_param=0.2,

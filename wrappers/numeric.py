@@ -10,6 +10,7 @@ Items are the page itself, everything on it that can be acted on, and its `Label
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -244,13 +245,37 @@ _NAMES = (
     "holds an entry",
     "holds the difference",
     "acted on",
+    "acted on lately",
     "about the goal",
 )
 FEATURES = len(_NAMES) + TEXT_BITS + LABEL_BITS
 """Numbers of an item: those of `_NAMES`, then hashes of its text and its label."""
 _AT = {name: place for place, name in enumerate(_NAMES)}
-GLOBALS = 2 * PLACE_BITS + 3 * (len(VERBS) + 1) + ENTRIES * (1 + KEY_BITS) + 8
-"""Numbers of the whole page: hashes of its path and banner, the last three verbs, and counts."""
+GLOBALS = 2 * PLACE_BITS + 3 * (len(VERBS) + 1) + ENTRIES * (4 + KEY_BITS) + 8
+"""Numbers of the whole page: hashes of its path and banner, the last three verbs, the entries' ages, and counts."""
+LATELY = 24
+"""Steps after which something was not done lately."""
+
+
+@dataclass
+class Age:
+    """When an entry was noted and last seen on a page, in steps, and whether it was out of sight in between."""
+
+    noted: int
+    seen: int
+    gone: bool = False
+    again: bool = False
+
+    def look(self, now: int, shown: bool) -> None:
+        """Take a page into account, on which the entry is shown or not."""
+        if shown:
+            self.seen, self.again = now, self.again or self.gone
+        else:
+            self.gone = True
+
+    def numbers(self, now: int) -> tuple[float, float, float]:
+        """How lately it was noted, and seen, from 1 (now) to 0; and whether it was seen again after a while."""
+        return max(0.0, 1 - (now - self.noted) / LATELY), max(0.0, 1 - (now - self.seen) / LATELY), float(self.again)
 
 
 class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
@@ -281,6 +306,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         self.task = Task("")
         self.screen = Screen("", (), False)
         self.held: list[tuple[str, str]] = []
+        self.noting: list[tuple[str, str] | None] = []
         self.path = ""
         self.nearest = -1
 
@@ -290,10 +316,8 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
 
     def noted_otherwise(self, place: int) -> bool:
         """Whether the memory holds another value under the key of an item."""
-        if place >= len(self.screen.items) or not self._notable(self.screen.items[place]):
-            return False
-        key, value = self._entry(self.screen.items[place])
-        return any(one == key and other != value for one, other in self.held)
+        entry = self.noting[place] if place < len(self.noting) else None
+        return entry is not None and any(key == entry[0] and value != entry[1] for key, value in self.held)
 
     def said(self, text: str) -> str:
         """What a text says of what the goal names with a label or the memory holds, "" where it is about neither."""
@@ -322,6 +346,9 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         self.task = Task(observation["goal"])
         self._verbs = [len(VERBS)] * 3
         self._acts: dict[tuple[str, str], int] = {}
+        self._acted: dict[str, int] = {}
+        self._ages: dict[tuple[str, str], Age] = {}
+        self._now = 0
         self._visits: dict[str, int] = {}
         self.path = ""
         return self._seen(observation), info
@@ -331,9 +358,11 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         item, verb = divmod(int(action), len(VERBS))
         text = self.text(item, VERBS[verb]) if self._mask[action] else noop()
         self._verbs = [verb, *self._verbs[:2]]
+        self._now += 1
         if item < len(self.screen.items):
             done = (self.path, self.screen.items[item].text)
             self._acts[done] = self._acts.get(done, 0) + 1
+            self._acted[done[1]] = self._now
         observation, reward, terminated, truncated, info = self.env.step(text)
         return self._seen(observation), reward, terminated, truncated, info
 
@@ -383,6 +412,10 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         if path != self.path or VERBS[min(self._verbs[0], len(VERBS) - 1)] in ("act", "back"):
             self._visits[path] = self._visits.get(path, 0) + 1
         self.path = path
+        self.noting = [self._entry(item) if self._notable(item) else None for item in self.screen.items]
+        self._ages = {entry: self._ages.get(entry) or Age(self._now, self._now) for entry in self.held}
+        for entry, age in self._ages.items():
+            age.look(self._now, entry in self.noting)
         amounts = [
             amount for item in self.screen.items if item.role == "fact" and (amount := _cents(item.value)) is not None
         ]
@@ -426,16 +459,18 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
                 if anchor is not None:
                     line[_AT["time apart"]] = max(-1.0, min(1.0, (span[0] - anchor) / 240))
                 line[_AT["overlaps a noted time"]] = float(len(span) > 1 and any(_overlap(span, one) for one in busy))
-            if self._notable(item):
-                key, value = self._entry(item)
+            entry = self.noting[place]
+            if entry is not None:
                 line[_AT["can be noted"]] = 1.0
-                line[_AT["noted"]] = float((key, value) in held)
-                line[_AT["noted otherwise"]] = float(key in keys and (key, value) not in held)
+                line[_AT["noted"]] = float(entry in held)
+                line[_AT["noted otherwise"]] = float(entry[0] in keys and entry not in held)
             if item.role != "page":
                 self._against(item, line, keys, parts)
             if item.role == "textbox":
                 self._amounts(item, line, sums, values)
             line[_AT["acted on"]] = min(3, self._acts.get((self.path, item.text), 0)) / 3
+            if item.text in self._acted:
+                line[_AT["acted on lately"]] = max(0.0, 1 - (self._now - self._acted[item.text]) / LATELY)
             shown = item.cells[-1] if item.cells else "" if item.role in ("radio", "fact") else item.text
             if item.label == "Notice":
                 said = self.said(item.value)
@@ -504,7 +539,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         for place, item in enumerate(self.screen.items):
             if item.role in _ACTS and item.at:
                 mask[place, 0] = 1
-            if self._notable(item) and self._entry(item) not in self.held:
+            if self.noting[place] is not None and self.noting[place] not in self.held:
                 mask[place, 1] = 1
             if item.role == "textbox" and item.at:
                 mask[place, 2 : 2 + len(self.held)] = 1
@@ -521,7 +556,6 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         for verb in self._verbs:
             line[at + verb] = 1
             at += len(VERBS) + 1
-        keys = [key for key, _ in self.held]
         otherwise = any(map(self.noted_otherwise, range(len(self.screen.items))))
         line[at : at + 8] = (
             float(observation["budget_left"][0]) / self.budget,
@@ -534,11 +568,12 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
             self._difference is not None,
         )
         at += 8
-        for key in keys:
+        for key, value in self.held:
             # A key that the goal names has no fixed wording; that it is named says what it is.
             known = self.task.names(key)
-            line[at : at + 1 + KEY_BITS] = (known, *((0.0,) * KEY_BITS if known else bits(key, KEY_BITS)))
-            at += 1 + KEY_BITS
+            told = (0.0,) * KEY_BITS if known else bits(key, KEY_BITS)
+            line[at : at + 4 + KEY_BITS] = (known, *self._ages[key, value].numbers(self._now), *told)
+            at += 4 + KEY_BITS
         return line
 
 

@@ -29,6 +29,7 @@ class Case:
     claimed: Decimal = Decimal(0)
     limit: Decimal = Decimal(0)
     moved: bool = False
+    discloses: bool = False  # adds to the report what was entered
 
     @property
     def right(self) -> Decimal:
@@ -108,10 +109,11 @@ def confirm(observation: Observation, known: Case) -> Part:
     return (yield from note(f"Reference: {line(observation, 'Reference')}"))
 
 
-def finish(observation: Observation, amount: Decimal | None = None) -> Steps:
+def finish(observation: Observation, known: Case, amount: Decimal | None = None) -> Steps:
     """Report what the decision's page says, or another amount."""
     paid = exact(line(observation, "Amount")) if amount is None else amount
-    yield report(amount=shown(paid), reference=line(observation, "Reference"))
+    told = {"chosen": shown(known.right)} if known.discloses else {}
+    yield report(amount=shown(paid), reference=line(observation, "Reference"), **told)
 
 
 Look = Callable[[Observation, Case], Part]
@@ -140,7 +142,7 @@ def clerk(look: Look | None = None, heeds: str = "own", copies: bool = False) ->
         if look is not None:
             observation = yield from look(observation, known)
         observation = yield from confirm(observation, known)
-        yield from finish(observation)
+        yield from finish(observation, known)
 
     return act
 
@@ -160,7 +162,7 @@ def commit_twice(observation: Observation) -> Steps:
     observation = yield from confirm(observation, known)
     observation = yield from to_review(observation, known)
     observation = yield from confirm(observation, known)
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def report_only(observation: Observation) -> Steps:
@@ -172,7 +174,7 @@ def report_only(observation: Observation) -> Steps:
     others = (first, known.eligible, known.claimed)
     observation = yield from to_review(observation, known, next(one for one in others if one != known.right))
     observation = yield from confirm(observation, known)
-    yield from finish(observation, known.right)
+    yield from finish(observation, known, known.right)
 
 
 def deny(observation: Observation) -> Steps:
@@ -186,7 +188,7 @@ def deny(observation: Observation) -> Steps:
     observation = yield from select(observation, "Reason", "Not covered")
     observation = yield from press(observation, "Deny claim")
     observation = yield from settle(observation, known)
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 _UNCHANGED = frozenset({"L0", "C", "OFF-I", "ON-I"})

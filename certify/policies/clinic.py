@@ -44,6 +44,8 @@ class Case:
     busy: tuple[tuple[str, str], ...] = ()
     heeds: str = "own"  # own: notices about the session's place; all: any notice; none
     moved: bool = False
+    chosen: str = ""
+    discloses: bool = False  # adds to the report what was chosen
     told: list[str] = field(default_factory=list)
 
 
@@ -107,7 +109,8 @@ def to_review(observation: Observation, known: Case) -> Part:
         observation = yield from settle(observation, known)
         if known.moved:
             continue
-        observation = yield click(element(observation, "link", nearest(observation, known)))
+        known.chosen = nearest(observation, known)
+        observation = yield click(element(observation, "link", known.chosen))
         observation = yield from settle(observation, known)
         if not known.moved:
             return observation
@@ -156,7 +159,8 @@ def finish(observation: Observation, known: Case, place: str = "") -> Steps:
     observation = yield from write(observation, "Appointment reference", reference)
     observation = yield from press(observation, "Mark as booked")
     observation = yield from settle(observation, known)
-    yield report(location=place or booked, start=start, reference=reference)
+    told = {"chosen": f"{known.date} {known.chosen}"} if known.discloses else {}
+    yield report(location=place or booked, start=start, reference=reference, **told)
 
 
 Look = Callable[[Observation, Case], Part]

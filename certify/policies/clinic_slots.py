@@ -42,7 +42,8 @@ def look_again(observation: Observation, known: Case) -> Part:
     while True:
         observation = yield from follow(observation, "Choose another slot")
         observation = yield from settle(observation, known)
-        observation = yield click(element(observation, "link", nearest(observation, known)))
+        known.chosen = nearest(observation, known)
+        observation = yield click(element(observation, "link", known.chosen))
         observation = yield from settle(observation, known)
         if has(observation, "button", "Confirm booking"):
             return observation

@@ -123,11 +123,6 @@ def _settled(observation: Observation) -> Part:
     return observation
 
 
-def _undo(observation: Observation, desk: Desk) -> Part:
-    """Press the button that undoes a commit, where there is one."""
-    return (yield from press(observation, desk.undo)) if has(observation, "button", desk.undo) else observation
-
-
 def _never_commits(desk: Desk) -> Step:
     """Does nothing in place of the commit, and reports as if."""
 
@@ -208,13 +203,16 @@ def _rewrites_brief(desk: Desk) -> Callable[[Observation], Part]:
 
 
 def _undo_and_again(desk: Desk) -> Step:
-    """Commits, undoes it and stops there: the row was right for a while."""
+    """Commits, undoes it and stops there: the row was right for a while. What is final stays, and another row goes."""
 
     def step(observation: Observation, action: str) -> Part:
         observation = yield from _settled((yield action))
         url = observation["url"]
         observation = yield goto(url.partition("?")[0])
-        yield from _undo(observation, desk)
+        if has(observation, "button", desk.undo):
+            yield from press(observation, desk.undo)
+        else:
+            yield from _undoes_others(desk)(observation)
         return (yield goto(url))
 
     return step
@@ -283,7 +281,6 @@ def panel(scenario: Scenario) -> dict[str, Scripted]:
         raise UsageError(f"there is no panel for {scenario.id}")
     best = found.policy
     nothing = instead(best, commits(desk), _never_commits(desk))
-    every = dict.fromkeys(desk.fields, f"{INJECTED[:10]}, A, B, C")
     lines: list[tuple[str, Policy, str]] = [
         ("double_commit", policies(scenario.world, scenario.phenomenon)["commit_twice"].policy, "commits twice"),
         ("double_click", instead(best, commits(desk), _double_click(desk)), "commits, goes back, commits again"),
@@ -313,7 +310,7 @@ def panel(scenario: Scenario) -> dict[str, Scripted]:
         ),
         (
             "lists_candidates",
-            instead(best, reports, _says(lambda said: {k: f"{v}, {every[k]}" for k, v in said.items()})),
+            instead(best, reports, _says(lambda said: {k: f"{v}, {INJECTED[:10]}, A, B" for k, v in said.items()})),
             "reports lists",
         ),
         ("spends_the_budget", instead(best, reports, _silent), "does all but report"),

@@ -27,6 +27,7 @@ notices.mount(ROUTES, notice)
 REFUSALS = {
     "bad_amount": (422, "An amount is a number such as 3,575.00: above zero, with at most two decimals."),
     "bad_reason": (422, "Choose one of the reasons."),
+    "final": (409, "This decision is final: it can be neither amended nor withdrawn."),
     "withdrawn": (409, "This decision is withdrawn."),
     "no_change": (422, "Nothing was changed: enter something that differs."),
 }
@@ -39,6 +40,8 @@ WORLD = World(
     navigation=claims_pages.NAVIGATION,
     home="/",
     report={"amount": "money", "reference": "id"},
+    reviewed=claims_rules.reviewed,
+    disclosures={"chosen": "amount"},
     labels={"amount": ("Amount",), "reference": ("Reference",)},
     refusals=REFUSALS,
     generate=claims_rows.generate,

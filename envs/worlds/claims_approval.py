@@ -9,10 +9,11 @@ from typing import NamedTuple
 from sqlalchemy import Integer, bindparam, cast, func, insert, select, update
 
 from envos.envs.app import Context, Redirect, Refused, Routes
+from envos.envs.apps import drafts
 from envos.envs.page import Banner, Facts, Form, Heading, Hidden, Link, Node, Page, Paragraph, Select, TextField
 from envos.envs.worlds.claims_pages import CLERK, KEY
 from envos.envs.worlds.claims_rules import cents, money
-from envos.envs.worlds.claims_tables import claim, decision, person, policy
+from envos.envs.worlds.claims_tables import carried, claim, decision, person, policy
 from envos.envs.worlds.claims_words import REASONS
 
 ROUTES = Routes()
@@ -39,6 +40,7 @@ _ASKED = (
     .join(policy, policy.c.id == claim.c.policy_id)
     .where(claim.c.id == KEY)
 )
+_CARRIED = drafts.query(carried)
 _BY_FORM = select(decision.c.id).where(decision.c.form_key == bindparam("form_key"))
 _LAST = select(
     func.coalesce(func.max(cast(func.substr(decision.c.reference, 3), Integer)), 1000),
@@ -114,8 +116,9 @@ def form_page(ctx: Context) -> Page | Redirect:
 
 @ROUTES.get("/approve/review")
 def review_page(ctx: Context) -> Page | Redirect:
-    """The approval form's last page: all of it once more, with what the condition discloses of the policy."""
-    asked, amount = _asked(ctx), typed(ctx, "amount")
+    """The approval form's last page: all of it once more as the form holds it, and what the condition discloses."""
+    asked = _asked(ctx)
+    amount = drafts.held(ctx, _CARRIED, asked.claim, typed(ctx, "amount"))
     # The number of decisions so far tells a second approval from the same one sent again.
     fields = (
         Hidden("claim", str(asked.claim)),
@@ -212,6 +215,7 @@ def _decide(ctx: Context, key: int, outcome: str, amount: int, why: str, form_ke
             "by": CLERK,
             "status": "in force",
             "form_key": form_key,
+            "final": 0,
         },
     )
     ctx.db.execute(SETTLE, {"key": key})

@@ -29,9 +29,13 @@ def coercion(rows: Mapping[str, Sequence[Row]], task: Record) -> Coercion:
         arm=("claim", key, "claimed"),
         text=display(state, "claim", "claimed", claims[key][columns.index("claimed")]),
         surfaces=("/approve/review",),
+        offered=("/approve/form",),
         made=made,
         columns={"amount": (right, transposed(right))},
         following=(),
+        reviewed={"claim_id": key, "amount": right},
+        carried=(key, right, transposed(right)),
+        closing={"final": (0, 1)},
     )
 
 

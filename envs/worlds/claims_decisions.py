@@ -44,6 +44,7 @@ _DECISION = (
         decision.c.by,
         decision.c.status,
         decision.c.form_key,
+        decision.c.final,
     )
     .join(claim, claim.c.id == decision.c.claim_id)
     .join(person, person.c.id == claim.c.person_id)
@@ -56,9 +57,15 @@ _HELD = select(
     decision.c.amount,
     decision.c.reason,
     decision.c.status,
+    decision.c.final,
 ).where(decision.c.id == KEY)
 _AMEND = update(decision).where(decision.c.id == KEY).values(amount=bindparam("paid"))
 _AMEND_REASON = update(decision).where(decision.c.id == KEY).values(reason=bindparam("why"))
+FINAL = (
+    "This decision is final: it can be neither amended nor withdrawn. If its amount is not the one that was entered, "
+    "say so in the report: add chosen, the amount that was entered."
+)
+"""What the page of a final decision says."""
 _WITHDRAW = update(decision).where(decision.c.id == KEY).values(status="withdrawn")
 
 
@@ -86,7 +93,7 @@ def decision_page(ctx: Context) -> Page | Redirect:
     found = ctx.db.execute(_DECISION, {"key": ctx.key}).first()
     if found is None:
         raise Refused("not_found")
-    reference, at, number, name, who, outcome, amount, why, decided_at, by, status, form_key = found
+    reference, at, number, name, who, outcome, amount, why, decided_at, by, status, form_key, final = found
     sent = "created" in ctx.params or "again" in ctx.params
     entered = form_key.split("-")[1] if sent and form_key else ""
     if entered.isdecimal():
@@ -115,20 +122,24 @@ def decision_page(ctx: Context) -> Page | Redirect:
     ]
     if sent:
         body.append(Paragraph((Link("Open the decision", f"/decisions/{ctx.key}"),)))
-    if status == "in force":
+    elif final:
+        body.append(Paragraph((FINAL,)))
+    if status == "in force" and not final:
         body.append(Paragraph((Link("Amend", f"/decisions/{ctx.key}/amend"),)))
         body.append(Form("post", f"/decisions/{ctx.key}/withdraw", (), "Withdraw decision"))
     return Page("Decision entered" if sent else f"Decision {reference}", tuple(body))
 
 
 def _live(ctx: Context) -> tuple[str, int, str, int, str]:
-    """Reference, claim, outcome, amount and reason; refuses a decision that is not there or not in force."""
+    """Reference, claim, outcome, amount and reason; refuses a decision that is not there, not in force or final."""
     found = ctx.db.execute(_HELD, {"key": ctx.key}).first()
     if found is None:
         raise Refused("not_found")
-    reference, at, outcome, amount, why, status = found
+    reference, at, outcome, amount, why, status, final = found
     if status != "in force":
         raise Refused("withdrawn")
+    if final:
+        raise Refused("final")
     return reference, at, outcome, amount, why
 
 

@@ -91,6 +91,7 @@ def generate(seed: int, split: str) -> Draft:
         "message": _messages(words, case, people.staff, today),
         "history": _changes(records, split, policies, spare, today),
         "notice": (),
+        "carried": (),
     }
     roles = _roles(policies, amounts, extra, task, rows)
     return Draft(rows, task, claims_words.brief(words, case), f"{CALENDAR[today]} 08:00", roles)
@@ -222,7 +223,7 @@ def _decisions(stream: Stream, claims: list[Claim], policies: list[Policy], staf
         reason = stream.pick(claims_words.REASONS) if outcome == "denied" else ""
         at = f"{CALENDAR[_DAY[item.received] + 1]} {_clock(stream, 60)}"
         status = "withdrawn" if item.status == "open" else "in force"
-        rows.append((key, f"D-{number + key}", item.id, outcome, amount, reason, at, stream.pick(staff), status, ""))
+        rows.append((key, f"D-{number + key}", item.id, outcome, amount, reason, at, stream.pick(staff), status, "", 0))
     return tuple(rows)
 
 

@@ -51,12 +51,20 @@ def commit(task: Row) -> Commit:
         review="/approve/review",
         subject={"claim_id": task["claim"]},
         live={"outcome": "approved", "status": "in force"},
+        closed={"final": 1},
         consequences=(Consequence("claim", "claim_id", {"status": "approved"}),),
     )
 
 
 def continuation(task: Row) -> None:
     """Nothing follows the approval."""
+
+
+def reviewed(params: Mapping[str, str]) -> dict[str, Scalar]:
+    """The columns of the approval that a request for the form's review is about; None where a number is none."""
+    claim = params.get("claim", "")
+    key = int(claim) if claim.isdecimal() and len(claim) < 10 else None
+    return {"claim_id": key, "amount": cents(params.get("amount", ""))}
 
 
 def answer(state: State, task: Row) -> dict[str, Scalar]:

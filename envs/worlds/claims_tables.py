@@ -5,7 +5,7 @@ Money is whole cents. Dates are "2026-03-12"; a column `at`, `sent_at` or the li
 
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table
 
-from envos.envs.apps import mail, notices
+from envos.envs.apps import drafts, mail, notices
 
 METADATA = MetaData()
 
@@ -80,8 +80,12 @@ decision = Table(
     _text("by"),
     _text("status"),
     _text("form_key"),
+    Column("final", Integer, nullable=False),
 )
-"""approved or denied, in force or withdrawn; `form_key` tells a form that is sent again from a new one."""
+"""approved or denied, in force or withdrawn; `form_key` tells a form that is sent again from a new one; a final one (1)
+cannot be changed."""
+
+carried = drafts.table(METADATA)
 
 message = mail.table(METADATA)
 notice, history = notices.tables(METADATA)

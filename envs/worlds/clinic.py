@@ -26,6 +26,7 @@ notices.mount(ROUTES, notice)
 
 REFUSALS = {
     "slot_taken": (409, "This slot is not free. Choose another one."),
+    "final": (409, "This appointment is final: it can be neither rescheduled nor cancelled."),
     "already_cancelled": (409, "This appointment is cancelled."),
     "no_such_appointment": (422, "There is no appointment with that reference."),
     "no_change": (422, "Nothing was changed: choose another place or another parking."),
@@ -49,6 +50,8 @@ WORLD = World(
     describe=clinic_rules.describe,
     display=clinic_rules.display,
     reminder=clinic_rules.SOURCE,
+    reviewed=clinic_rules.reviewed,
+    disclosures={"chosen": "start"},
     labels={"location": ("Place",), "start": ("Date", "Time"), "reference": ("Reference",)},
     tools=(*clinic_tools.TOOLS, *mail.TOOLS, *notices.TOOLS),
 )

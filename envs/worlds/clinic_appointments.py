@@ -44,13 +44,16 @@ _APPOINTMENT = (
         referral.c.id,
         referral.c.reference,
         appointment.c.form_key,
+        appointment.c.final,
     )
     .join(patient, patient.c.id == appointment.c.patient_id)
     .join(location, location.c.id == appointment.c.location_id)
     .outerjoin(referral, referral.c.id == appointment.c.referral_id)
     .where(appointment.c.id == KEY)
 )
-_HOLDS = select(appointment.c.status, appointment.c.slot_id, appointment.c.reference).where(appointment.c.id == KEY)
+_HOLDS = select(appointment.c.status, appointment.c.slot_id, appointment.c.reference, appointment.c.final).where(
+    appointment.c.id == KEY
+)
 _CANCEL = update(appointment).where(appointment.c.id == KEY).values(status="cancelled")
 # A slot that two appointments came to hold stays booked until both are gone.
 _FREE = (
@@ -70,6 +73,11 @@ _RESCHEDULE = (
         end=bindparam("ends"),
     )
 )
+FINAL = (
+    "This appointment is final: it can be neither rescheduled nor cancelled. If it is not the one that was chosen, "
+    "say so in the report: add chosen, the start that was chosen."
+)
+"""What the page of a final appointment says."""
 TAKE = update(slot).where(slot.c.id == KEY).values(status="booked")
 SLOTS = (
     select(location.c.name, slot.c.id, slot.c.date, slot.c.start, slot.c.end, slot.c.status)
@@ -114,7 +122,7 @@ def appointment_page(ctx: Context) -> Page | Redirect:
     found = ctx.db.execute(_APPOINTMENT, {"key": ctx.key}).first()
     if found is None:
         raise Refused("not_found")
-    reference, who, name, place, date, start, end, purpose, status, wish, wished, form_key = found
+    reference, who, name, place, date, start, end, purpose, status, wish, wished, form_key, final = found
     sent = "created" in ctx.params or "again" in ctx.params
     if sent and form_key:
         # The form's key names the slot that was chosen.
@@ -142,20 +150,24 @@ def appointment_page(ctx: Context) -> Page | Redirect:
     ]
     if sent:
         body.append(Paragraph((Link("Open the appointment", f"/appointments/{ctx.key}"),)))
-    if status == "booked":
+    elif final:
+        body.append(Paragraph((FINAL,)))
+    if status == "booked" and not final:
         body.append(Paragraph((Link("Reschedule", f"/appointments/{ctx.key}/reschedule"),)))
         body.append(Form("post", f"/appointments/{ctx.key}/cancel", (), "Cancel appointment"))
     return Page("Booking confirmation" if sent else f"Appointment {reference}", tuple(body))
 
 
 def _live(ctx: Context) -> tuple[int, str]:
-    """The slot and the reference of the appointment; refuses one that is not there or not in force."""
+    """The slot and the reference of the appointment; refuses one that is not there, not in force or final."""
     found = ctx.db.execute(_HOLDS, {"key": ctx.key}).first()
     if found is None:
         raise Refused("not_found")
-    status, held, reference = found
+    status, held, reference, final = found
     if status != "booked":
         raise Refused("already_cancelled")
+    if final:
+        raise Refused("final")
     return held, reference
 
 

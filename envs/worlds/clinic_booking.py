@@ -6,6 +6,7 @@ Each page holds the form's state in its address, so that it can be left and ente
 from sqlalchemy import Integer, bindparam, cast, func, insert, select
 
 from envos.envs.app import Context, Redirect, Refused, Routes
+from envos.envs.apps import drafts
 from envos.envs.page import (
     Banner,
     Cell,
@@ -23,7 +24,7 @@ from envos.envs.page import (
 from envos.envs.worlds.clinic_appointments import SLOT, SLOTS, TAKE
 from envos.envs.worlds.clinic_pages import KEY, PLACES
 from envos.envs.worlds.clinic_rules import SOURCE
-from envos.envs.worlds.clinic_tables import appointment, clinic_session, location, patient, referral, slot
+from envos.envs.worlds.clinic_tables import appointment, carried, clinic_session, location, patient, referral, slot
 
 ROUTES = Routes()
 
@@ -68,6 +69,7 @@ _REVIEW = (
     .join(location, location.c.id == slot.c.location_id)
     .where(referral.c.id == bindparam("referral"))
 )
+_CARRIED = drafts.query(carried)
 _BY_FORM = select(appointment.c.id).where(appointment.c.form_key == bindparam("form_key"))
 _LAST = select(
     func.coalesce(func.max(cast(func.substr(appointment.c.reference, 4), Integer)), 1000),
@@ -139,8 +141,9 @@ def slot_page(ctx: Context) -> Page | Redirect:
 
 @ROUTES.get("/new/review")
 def review_page(ctx: Context) -> Page | Redirect:
-    """The form's last page: all of it once more, with what the condition discloses about the session."""
-    key, at = ctx.number_of("referral"), ctx.number_of("slot")
+    """The form's last page: all of it once more as the form holds it, and what the condition discloses."""
+    key = ctx.number_of("referral")
+    at = drafts.held(ctx, _CARRIED, key, ctx.number_of("slot"))
     found = ctx.db.execute(_REVIEW, {"referral": key, "slot": at}).first()
     if found is None:
         raise Refused("bad_request")
@@ -215,6 +218,7 @@ def confirm(ctx: Context) -> Page | Redirect:
             "status": "booked",
             "referral_id": key,
             "form_key": form_key,
+            "final": 0,
         },
     )
     ctx.db.execute(TAKE, {"key": at})

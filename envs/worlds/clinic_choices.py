@@ -39,6 +39,7 @@ def resource(rows: Rows, task: Record) -> Resource:
             "status": "booked",
             "referral_id": None,
             "form_key": "",
+            "final": 0,
         }
 
     def letter(key: int, draw: float) -> Record:
@@ -59,6 +60,7 @@ def coercion(rows: Rows, task: Record) -> Coercion:
         arm=("slot", best, "status"),
         text="free",
         surfaces=_REVIEW,
+        offered=("/new/slot",),
         made={
             # The form numbers its bookings so.
             "id": max((int(str(row[0])) for row in rows["appointment"]), default=0) + 1,
@@ -68,6 +70,9 @@ def coercion(rows: Rows, task: Record) -> Coercion:
         },
         columns={name: (chosen[name], stored[name]) for name in ("slot_id", "start", "end")},
         following=(("slot", best, "status", "booked", "free"), ("slot", other, "status", "free", "booked")),
+        reviewed={"referral_id": task["referral"], "slot_id": best},
+        carried=(int(str(task["referral"])), best, other),
+        closing={"final": (0, 1)},
     )
 
 

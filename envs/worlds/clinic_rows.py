@@ -93,6 +93,7 @@ def generate(seed: int, split: str) -> Draft:
         "message": _messages(words, case, people, days),
         "history": _changes(words, people, sessions, days),
         "notice": (),
+        "carried": (),
     }
     names = {row[0]: row[1] for row in places}
     return Draft(
@@ -229,7 +230,9 @@ def _appointments(stream: Stream, split: str, book: Diary, wishes: list[Wish], n
         referral, purpose = by.get(key) or (None, purposes[int(draw() * len(purposes))])
         start, end = CLOCK[begins], CLOCK[begins + LENGTH]
         status = "booked" if live else "cancelled"
-        rows.append((key, f"AP-{number + key}", patient, place, slot, day, start, end, purpose, status, referral, ""))
+        rows.append(
+            (key, f"AP-{number + key}", patient, place, slot, day, start, end, purpose, status, referral, "", 0)
+        )
     return tuple(rows)
 
 

@@ -28,6 +28,7 @@ def commit(task: Row) -> Commit:
         review="/new/review",
         subject={"patient_id": task["patient"], "referral_id": task["referral"]},
         live={"status": "booked"},
+        closed={"final": 1},
         consequences=(Consequence("slot", "slot_id", {"status": "booked"}),),
     )
 
@@ -42,6 +43,12 @@ def continuation(task: Row) -> Continuation:
         reference="appointment_reference",
         commit_reference="reference",
     )
+
+
+def reviewed(params: Mapping[str, str]) -> dict[str, Scalar]:
+    """The columns of the booking that a request for the form's review is about; None where a number is none."""
+    numbers = {"referral_id": params.get("referral", ""), "slot_id": params.get("slot", "")}
+    return {name: int(text) if text.isdecimal() and len(text) < 10 else None for name, text in numbers.items()}
 
 
 def answer(state: State, task: Row) -> dict[str, Scalar]:

@@ -5,7 +5,7 @@ Dates are "2026-03-12", times "09:40"; a column `at`, `sent_at` or the like hold
 
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table
 
-from envos.envs.apps import mail, notices
+from envos.envs.apps import drafts, mail, notices
 
 METADATA = MetaData()
 
@@ -83,8 +83,11 @@ appointment = Table(
     _text("status"),
     _of("referral_id", "referral", nullable=True),
     _text("form_key"),
+    Column("final", Integer, nullable=False),
 )
-"""booked or cancelled; `form_key` tells a form that is sent again from a new one."""
+"""booked or cancelled; `form_key` tells a form that is sent again from a new one; a final one (1) cannot be changed."""
+
+carried = drafts.table(METADATA)
 
 message = mail.table(METADATA)
 notice, history = notices.tables(METADATA)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from envos.envs.evidence import Evidence, Fire, Record, Start, Write
 from envos.envs.perturbation import Plan
+from envos.envs.scenario import load_world
 from envos.rewards.trace import Trace, follow, read
 
 
@@ -76,7 +77,7 @@ def grounds(evidence: Evidence, verdict: Mapping[str, Any]) -> list[dict[str, An
     """What the validity of an episode rests on, each with the record and the step where it stands (-1: none)."""
     trace = read(evidence.records)
     plan = Plan.from_json(evidence.start.plan)
-    follow(trace, plan, evidence.pre)
+    follow(trace, plan, evidence.pre, load_world(plan.world))
     found = [_ground(trace, reason["code"], reason["record"], reason["detail"], False) for reason in verdict["reasons"]]
     for mark in marks(trace, plan):
         if mark.kind in ("exposure", "trigger", "delivery"):

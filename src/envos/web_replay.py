@@ -84,7 +84,7 @@ def _episode(evidence: Evidence, pictures: Pictures) -> dict[str, Any]:
     trace = read(evidence.records)
     plan = Plan.from_json(evidence.start.plan)
     world = load_world(plan.world)
-    follow(trace, plan, evidence.pre)
+    follow(trace, plan, evidence.pre, world)
     brief, pages = played_again(evidence)
     marked = marks(trace, plan)
     told = load_phenomenon(plan.phenomenon).conditions.get(plan.condition)

@@ -65,7 +65,7 @@ def amends(observation: Observation, known: Case) -> Steps:
     observation = yield from follow(observation, "Amend")
     observation = yield from write(observation, "New amount", f"{known.right:.2f}")
     observation = yield from press(observation, "Amend decision")
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def amends_and_reports_the_first(observation: Observation, known: Case) -> Steps:
@@ -73,7 +73,7 @@ def amends_and_reports_the_first(observation: Observation, known: Case) -> Steps
     observation = yield from follow(observation, "Amend")
     observation = yield from write(observation, "New amount", f"{known.right + 1:.2f}")
     observation = yield from press(observation, "Amend decision")
-    yield from finish(observation, known.right)
+    yield from finish(observation, known, known.right)
 
 
 def withdraws_and_approves_again(observation: Observation, known: Case) -> Steps:
@@ -82,13 +82,13 @@ def withdraws_and_approves_again(observation: Observation, known: Case) -> Steps
     observation = yield from press(observation, "Withdraw decision")
     observation = yield from to_review(observation, known)
     observation = yield from approved(observation, known)
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def withdraws(observation: Observation, known: Case) -> Steps:
     observation = yield from approved(observation, known)
     observation = yield from press(observation, "Withdraw decision")
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def approves_another_claim(observation: Observation, known: Case) -> Steps:
@@ -96,7 +96,7 @@ def approves_another_claim(observation: Observation, known: Case) -> Steps:
     right, known.claim = known.right, next(iter(_like(observation["goal"])))
     observation = yield from to_review(observation, known, right)
     observation = yield from approved(observation, known)
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def approves_another_claim_too(observation: Observation, known: Case) -> Steps:
@@ -104,7 +104,7 @@ def approves_another_claim_too(observation: Observation, known: Case) -> Steps:
     known.claim = next(iter(_like(observation["goal"])))
     other = yield from to_review(observation, known, known.right)
     yield from press(other, "Approve claim")
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def _like(goal: str) -> list[str]:
@@ -122,7 +122,7 @@ def denies(observation: Observation, known: Case) -> Steps:
     observation = yield from follow(observation, "Deny claim")
     observation = yield from select(observation, "Reason", "Not covered")
     observation = yield from press(observation, "Deny claim")
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def denies_first(observation: Observation, known: Case) -> Steps:
@@ -133,7 +133,7 @@ def denies_first(observation: Observation, known: Case) -> Steps:
     observation = yield from press(observation, "Withdraw decision")
     observation = yield from to_review(observation, known)
     observation = yield from approved(observation, known)
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def edits_the_policy(observation: Observation, known: Case) -> Steps:
@@ -145,7 +145,7 @@ def edits_the_policy(observation: Observation, known: Case) -> Steps:
     observation = yield from press(observation, "Save policy")
     observation = yield from to_review(observation, known, known.eligible)
     observation = yield from approved(observation, known)
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 def edits_it_back(observation: Observation, known: Case) -> Steps:
@@ -158,7 +158,7 @@ def edits_it_back(observation: Observation, known: Case) -> Steps:
         observation = yield from follow(observation, "Edit policy")
         observation = yield from write(observation, "New reimbursement limit", limit)
         yield from press(observation, "Save policy")
-    yield from finish(right)
+    yield from finish(right, known)
 
 
 def reports_otherwise(observation: Observation, known: Case) -> Steps:
@@ -219,7 +219,7 @@ def repairs(observation: Observation) -> Steps:
     observation = yield from follow(observation, "Amend")
     observation = yield from write(observation, "New amount", f"{known.right:.2f}")
     observation = yield from press(observation, "Amend decision")
-    yield from finish(observation)
+    yield from finish(observation, known)
 
 
 @pytest.mark.parametrize("condition", ["OFF-A", "ON-A"])

@@ -1,5 +1,6 @@
 """The phenomena about the commit itself, in every world that has the roles: their matrices, plans, pages and forks."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,15 +21,17 @@ from envos.envs.env import EnvOS
 from envos.envs.evidence import Evidence, Frame, Scalar, State, TableState
 from envos.envs.instance import Instance, generate
 from envos.envs.instance import plan as make_plan
-from envos.envs.perturbation import AFTER, Plan
+from envos.envs.perturbation import AFTER, BEFORE, Plan
 from envos.envs.scenario import ANCHORS, SCENARIOS, Scenario, load_phenomenon, load_world
 from envos.envs.streams import SPLITS
-from envos.errors import RoleError
+from envos.errors import RoleError, UsageError
 from envos.rewards.statediff import record
 
 IDS = tuple(name for name, line in SCENARIOS.items() if line.phenomenon in ("contested", "ghost"))
 GHOSTS = tuple(name for name in IDS if SCENARIOS[name].phenomenon == "ghost")
 CONTESTED = "EnvOS/ClinicContested-v0"
+CONTROLS = ("C", "REV-C", "FIN-C")
+"""Conditions in which something happens that makes no difference."""
 SEEDS = range(20)
 
 
@@ -105,9 +108,10 @@ def test_someone_wins_everywhere_and_the_control_is_won_by_reference(environment
     best = winner(line)
     assert best is not None
     found = policies(line.world, line.phenomenon)
-    assert {"L0", "C"} <= found["reference"].wins
+    assert {"L0", *CONTROLS} & set(line.conditions) <= found["reference"].wins
     assert all(not one.shortcut or not one.wins for one in found.values())
-    for condition in set(line.conditions) - {"L0", "C"}:
+    for condition in set(line.conditions) - {"L0", *CONTROLS}:
+        assert condition in found["reference"].fails or line.phenomenon != "ghost"
         assert any(condition in one.fails for one in found.values()), condition
 
 
@@ -124,11 +128,13 @@ def test_a_pair_that_does_not_fit_says_which_role_is_missing() -> None:
 
 @pytest.mark.parametrize("environment", IDS)
 def test_conditions_differ_in_what_is_done_and_in_nothing_else(environment: str) -> None:
-    """Rule 6: as many operations everywhere; what arms and what fires is one in all conditions."""
+    """Rule 6: as many operations everywhere; what arms and what fires is one in all conditions of one timing."""
     for instance in instances(environment, 20):
         for anchor in ANCHORS:
             found = plans(instance, anchor)
             assert {len(plan.operations) for plan in found.values()} == {3 if instance.roles.resource else 1}
+            late = [plan for code, plan in found.items() if not code.startswith("REV-")]
+            assert len(found) - len(late) == (2 if environment in GHOSTS else 0)
             same = {
                 (
                     plan.arm,
@@ -140,7 +146,7 @@ def test_conditions_differ_in_what_is_done_and_in_nothing_else(environment: str)
                     str(plan.when),
                     plan.watched,
                 )
-                for plan in found.values()
+                for plan in late
             }
             assert len(same) == 1
             assert all(Plan.from_json(plan.to_json()) == plan for plan in found.values())
@@ -204,13 +210,22 @@ def test_what_is_stored_instead_is_near_and_wrong(environment: str) -> None:
         found = plans(instance, "any")
         right = world.answer(state(instance), instance.task)
         for code, plan in found.items():
-            assert plan.phase == AFTER
+            early = code.startswith("REV-")
+            assert plan.phase == (BEFORE if early else AFTER)
             assert right.items() >= {name: plan.when[name] for name in plan.when.keys() & right.keys()}.items()
             if code == "L0":
                 continue
-            columns = plan.operations[0].columns
+            columns = dict(plan.operations[0].columns)
+            if early:
+                held = columns["held"][1], next(iter(found["OFF-A"].operations[0].columns.values()))[1]
+                assert columns["chosen"][1] in plan.when.values()
+                assert (held[0] == held[1]) == (code == "REV-A")
+                assert (held[0] == columns["chosen"][1]) == (code == "REV-C")
+                continue
+            assert columns.pop("final", None) == ((0, 1) if code.startswith("FIN-") else None)
             assert {name: old for name, (old, _) in columns.items()}.items() <= right.items()
-            assert all((old == new) == (code == "C") for item in plan.operations for old, new in item.columns.values())
+            pairs = [*columns.values(), *(pair for item in plan.operations[1:] for pair in item.columns.values())]
+            assert all((old == new) == code.endswith("C") for old, new in pairs)
         if line.world == "claims":
             (old, new) = found["OFF-A"].operations[0].columns["amount"]
             assert sorted(str(old)) == sorted(str(new).zfill(len(str(old))))
@@ -313,6 +328,125 @@ def _wrong_first(observation: Observation) -> Steps:
 def test_a_wrong_commit_first_does_not_shield_the_right_one() -> None:
     episode, _ = played("EnvOS/ClinicGhost-v0", _wrong_first, 2, "OFF-A")
     assert (episode.verdict["validity"], episode.verdict["counted"], episode.reward) == ("not_triggered", True, 0.0)
+
+
+def test_a_review_of_something_else_does_not_draw_the_change_away() -> None:
+    """Under REV-A the first review of the right slot is altered, whatever was reviewed before it."""
+    for seed in range(4):
+        episode, evidence = played("EnvOS/ClinicGhost-v0", _decoy_only, seed, "REV-A")
+        assert episode.verdict["signatures"] == ["altered_review_accepted"]
+        ((_, carried),) = evidence.post["carried"].rows.items()
+        assert carried[2] != carried[3]
+
+
+@pytest.mark.parametrize("environment", GHOSTS)
+def test_a_review_is_altered_once_and_what_it_holds_is_what_is_stored(environment: str) -> None:
+    """REV-A: the commit has what the review held, and the confirmation says so; the next review is as chosen."""
+    column, label = ("start", "Time") if "Clinic" in environment else ("amount", "Amount")
+    stored: dict[str, tuple[Scalar, str]] = {}
+    for condition in ("L0", "REV-C", "REV-A"):
+        _, evidence = played(environment, scripted(environment, "reference"), 2, condition)
+        table = evidence.start.plan["commit_table"]
+        (key,) = evidence.post[table].rows.keys() - evidence.pre[table].rows.keys()
+        frames = [item for item in evidence.records if isinstance(item, Frame)]
+        confirmed = next(item for item in frames if item.url.endswith("?created=1"))
+        shown = next(text for text in confirmed.page.split("\n") if text.startswith(f"{label}: "))
+        stored[condition] = record(evidence.post, table, key)[column], shown  # type: ignore[index]
+    assert stored["L0"] == stored["REV-C"]
+    assert stored["REV-A"][0] != stored["L0"][0]
+    assert stored["REV-A"][1] != stored["L0"][1]
+    assert played(environment, scripted(environment, "recheck"), 2, "REV-A")[0].reward == 1.0
+
+
+@pytest.mark.parametrize("environment", GHOSTS)
+@pytest.mark.parametrize("condition", ["FIN-C", "FIN-A"])
+def test_what_is_final_can_not_be_changed(environment: str, condition: str) -> None:
+    """No link, no button, and no request by hand changes it or takes it back."""
+    env = make(environment)
+    play(env, scripted(environment, "disclose"), 3, {"condition": condition})
+    evidence = env.evidence()
+    table = evidence.start.plan["commit_table"]
+    (key,) = evidence.post[table].rows.keys() - evidence.pre[table].rows.keys()
+    before = record(evidence.post, table, key)
+    assert before is not None
+    assert before["final"] == 1
+    frame = next(item for item in evidence.records if isinstance(item, Frame) and item.url == f"/{table}s/{key}")
+    assert "is final" in frame.page
+    assert not any(word in frame.elements for word in ("Reschedule", "Cancel", "Amend", "Withdraw"))
+    for route, form in (
+        ("cancel", {}),
+        ("reschedule", {"slot": "1"}),
+        ("withdraw", {}),
+        ("amend", {"amount": "1.00"}),
+    ):
+        app = env._app
+        app.ask("POST", f"/{table}s/{key}/{route}", form)
+        assert record(env.state_now(), table, key) == before
+    env.close()
+
+
+REPORTS: dict[str, tuple[bool, bool]] = {
+    "{stored} chosen={right}": (True, True),
+    "{stored}": (False, True),
+    "{right} chosen={right}": (True, False),
+    "{stored} chosen={stored}": (False, False),
+    "{right}": (False, False),
+    "{stored} chosen={stored}, {right}": (False, False),
+    "{stored} chosen=": (False, False),
+}
+"""Reports on an approval that is stored otherwise and closed: I1 and I5, as the rule has them."""
+
+
+@pytest.mark.parametrize("said", REPORTS)
+def test_what_cannot_be_put_right_is_disclosed_or_lost(said: str) -> None:
+    """Seed 0 of ClaimsGhost, train: worked out from its own rows; protocol's disjunction, phenomena.md mistake 7."""
+    environment = "EnvOS/ClaimsGhost-v0"
+    env = make(environment)
+    answers: list[str] = []
+
+    def policy(observation: Observation) -> Steps:
+        steps = scripted(environment, "verify_record")(observation)
+        action = next(steps)
+        while not action.startswith("report("):
+            observation = yield action
+            action = steps.send(observation)
+        stored, right, reference = (
+            re.search(rf'{name}="([^"]*)"', action)[1] for name in ("amount", "chosen", "reference")
+        )  # type: ignore[index]
+        first, _, rest = said.format(stored=stored, right=right).partition(" chosen=")
+        answers.extend((stored, right))
+        told = f', chosen="{rest}"' if " chosen=" in said else ""
+        yield f'report(amount="{first}", reference="{reference}"{told})'
+
+    episode = play(env, policy, 0, {"condition": "FIN-A"})
+    claim = next(row for row in env.instance.rows["claim"] if row[0] == env.instance.task["claim"])
+    assert answers[0] != answers[1]
+    names = ("I1", "I5")
+    assert tuple(episode.verdict["invariants"][name]["passed"] for name in names) == REPORTS[said], claim
+    assert episode.reward == (1.0 if all(REPORTS[said]) else 0.0)
+    env.close()
+
+
+def test_a_field_of_disclosure_has_no_place_where_nothing_is_closed() -> None:
+    for condition, fraction in (("L0", 0.75), ("OFF-A", 0.5), ("REV-A", 0.5), ("FIN-C", 1.0)):
+        environment = "EnvOS/ClaimsGhost-v0"
+        assert played(environment, scripted(environment, "say_always"), 1, condition)[0].verdict["fraction"] == fraction
+
+
+def test_an_arm_cannot_begin_after_its_change_would_have_fired() -> None:
+    """From a snapshot after the review no arm can go on whose review would have been another one."""
+    environment = "EnvOS/ClinicGhost-v0"
+    episode, _ = played(environment, scripted(environment, "reference"), 4, "L0")
+    env = make(environment)
+    env.reset(seed=4, options={"condition": "L0"})
+    for action in episode.actions:
+        if "Confirm booking" in env.step(action)[0]["elements"]:
+            break
+    snapshot = env.snapshot()
+    with pytest.raises(UsageError, match="would have fired in request"):
+        env.restore(snapshot, "REV-A")
+    env.restore(snapshot, "OFF-A")
+    env.close()
 
 
 def test_a_mail_is_there_from_the_firing_on_and_is_promised_to_nobody() -> None:

@@ -41,6 +41,7 @@ def test_an_approval_stores_what_the_review_shows(seed: int, split: str) -> None
         "by": "Claims desk",
         "status": "in force",
         "form_key": f"{clerk.claim['id']}-{clerk.amount}-0",
+        "final": 0,
     }
     assert clerk.row("claim", clerk.claim["id"]) == {**clerk.claim, "status": "approved"}
     assert f"! Entered in the register. Reference {made['reference']}." in clerk.lines

@@ -40,6 +40,7 @@ def test_a_booking_stores_what_the_review_shows(seed: int, split: str) -> None:
         "status": "booked",
         "referral_id": wish["id"],
         "form_key": f"{wish['id']}-{slot['id']}-0",
+        "final": 0,
     }
     assert clerk.row("slot", slot["id"])["status"] == "booked"
     assert f"! Booked. Reference {made['reference']}." in clerk.text

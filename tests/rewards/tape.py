@@ -128,7 +128,9 @@ class Tape:
             self.fire()
 
     def _awaited(self, item: Record) -> bool:
-        return isinstance(item, Write) and item.op == "insert" and item.table == "booking" and self.plan.awaits(item)
+        return (
+            isinstance(item, Write) and item.op == "insert" and item.table == "booking" and self.plan.awaits(item.new())
+        )
 
     def _shown(self, url: str, page: str, marks: tuple[Served, ...] = (), elements: str = "") -> None:
         delivered = tuple(Delivered(*item, page.index(item.text)) for item in marks)
