@@ -18,7 +18,7 @@ from envos.certify.policies.common import shortcuts
 from envos.certify.policies.reading import Part, element, follow, has, line, rows
 from envos.envs.action import click
 
-_MAIL = "Slot given away"
+MAIL = "Slot given away"
 
 
 def heed_notices(observation: Observation, known: Case) -> Part:
@@ -55,8 +55,8 @@ def read_mail(observation: Observation, known: Case) -> Part:
     reference, time = line(observation, "Reference"), line(observation, "Time")
     observation = yield from follow(observation, "Inbox")
     observation = yield from settle(observation, known)
-    if has(observation, "link", _MAIL):
-        observation = yield from follow(observation, _MAIL)
+    if has(observation, "link", MAIL):
+        observation = yield from follow(observation, MAIL)
         known.told.append(observation["page"].replace("is no longer free", "is now booked"))
     observation = yield from follow(observation, "Appointments")
     observation = yield from follow(observation, reference)

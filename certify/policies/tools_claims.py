@@ -87,8 +87,8 @@ def read_the_review(observation: Observation, known: Known) -> Part:
     return (yield from to_review(known)) if known.moved else observation
 
 
-def clerk(look: Look | None = None, heeds: str = "own") -> Callable[[Observation], Steps]:
-    """A clerk who, at the review step, does `look` before he approves."""
+def clerk(look: Look | None = None, then: Look | None = None, heeds: str = "own") -> Callable[[Observation], Steps]:
+    """A clerk who, at the review step, does `look` before he approves, and `then` after it."""
 
     def act(observation: Observation) -> Steps:
         known = Known(after(observation["goal"], "Claim"), heeds)
@@ -97,12 +97,19 @@ def clerk(look: Look | None = None, heeds: str = "own") -> Callable[[Observation
         observation = yield from to_review(known)
         if look is not None:
             observation = yield from look(observation, known)
-        sent = form(observation, "approve_claim")["arguments"]
-        observation = yield from ask(known, "approve_claim", **sent)
+        observation = yield from approve(observation, known)
+        if then is not None:
+            observation = yield from then(observation, known)
         paid = exact(fact(observation, "Amount"))
-        yield call("report", amount=amount_text(paid), reference=fact(observation, "Reference"))
+        told = {"chosen": amount_text(known.right)} if known.discloses else {}
+        yield call("report", amount=amount_text(paid), reference=fact(observation, "Reference"), **told)
 
     return act
+
+
+def approve(observation: Observation, known: Known) -> Part:
+    """Approve the claim as the review has it."""
+    return (yield from ask(known, "approve_claim", **form(observation, "approve_claim")["arguments"]))
 
 
 _LOOKS: dict[str, Callable[[Observation], Steps]] = {

@@ -18,6 +18,15 @@ Look = Callable[[Observation, Case], Part]
 Entry = dict[str, Any]
 
 
+def linked(observation: Observation, text: str) -> Entry | None:
+    """The call that the link of that text stands for, with its arguments, or None."""
+    for entry in entries(observation):
+        for link in (entry, *entry.get("links", ())):
+            if link.get("text") == text and "tool" in link:
+                return {name: value for name, value in link.items() if name != "text"}
+    return None
+
+
 def result_of(observation: Observation) -> Entry:
     """The last result. Raises NotFound for one that was cut off, and so is no JSON."""
     try:
@@ -116,13 +125,14 @@ def to_review(known: Case) -> Part:
 
 
 def nearest(observation: Observation, known: Case) -> int:
-    """The id of the nearest compatible slot in the result."""
+    """The id of the nearest compatible slot in the result, which is then the chosen one."""
     free = {
         shown(start): (shown(end), start["slot_id"])
         for date, start, end, status in rows(observation)
         if date == known.date and status == "free"
     }
-    return int(free[best([(start, end) for start, (end, _) in free.items()], known)][1])
+    known.chosen = best([(start, end) for start, (end, _) in free.items()], known)
+    return int(free[known.chosen][1])
 
 
 def reread(observation: Observation, known: Case) -> Part:
@@ -150,8 +160,8 @@ def read_the_review(observation: Observation, known: Case) -> Part:
     return (yield from to_review(known))
 
 
-def clerk(look: Look | None = None, heeds: str = "own") -> Callable[[Observation], Steps]:
-    """A clerk who, at the review step, does `look` before he confirms."""
+def clerk(look: Look | None = None, then: Look | None = None, heeds: str = "own") -> Callable[[Observation], Steps]:
+    """A clerk who, at the review step, does `look` before he confirms, and `then` after it."""
 
     def act(observation: Observation) -> Steps:
         known = case(observation, heeds)
@@ -160,20 +170,28 @@ def clerk(look: Look | None = None, heeds: str = "own") -> Callable[[Observation
         observation = yield from to_review(known)
         if look is not None:
             observation = yield from look(observation, known)
-        yield from confirm(observation, known)
+        observation = yield from confirm(observation, known)
+        if then is not None:
+            observation = yield from then(observation, known)
+        yield from finish(observation, known)
 
     return act
 
 
-def confirm(observation: Observation, known: Case) -> Steps:
-    """Confirm the booking, mark the referral and report what is booked."""
-    sent = form(observation, "confirm_booking")["arguments"]
-    observation = yield from ask(known, "confirm_booking", **sent)
+def confirm(observation: Observation, known: Case) -> Part:
+    """Confirm the booking."""
+    return (yield from ask(known, "confirm_booking", **form(observation, "confirm_booking")["arguments"]))
+
+
+def finish(observation: Observation, known: Case) -> Steps:
+    """Mark the referral and report the appointment that the result shows."""
     reference, place = fact(observation, "Reference"), fact(observation, "Place")
     start = f"{fact(observation, 'Date')} {fact(observation, 'Time').split('-')[0]}"
+    referral = next(entry["facts"]["Referral"] for entry in entries(observation) if "facts" in entry)
     yield call("memo", text=f"Reference: {reference}")
-    yield from ask(known, "mark_referral_booked", referral_id=sent["referral_id"], reference=reference)
-    yield call("report", location=place, start=start, reference=reference)
+    yield from ask(known, "mark_referral_booked", referral_id=referral["referral_id"], reference=reference)
+    told = {"chosen": f"{known.date} {known.chosen}"} if known.discloses else {}
+    yield call("report", location=place, start=start, reference=reference, **told)
 
 
 _LOOKS: dict[str, Callable[[Observation], Steps]] = {
