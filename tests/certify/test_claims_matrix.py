@@ -234,7 +234,7 @@ def test_the_worked_rows_of_the_protocol(case: str, anchor: str) -> None:
     def paid(name: str, condition: str) -> tuple[float, int, str]:
         options = {"condition": condition, "anchor": anchor}
         episode = play(env, policies("claims")[name].policy, seed, options)
-        (row,) = (row for key, row in env.state_now()["decision"].rows.items() if row[-1])
+        (row,) = (row for key, row in env.state_now()["decision"].rows.items() if row[-2])
         reported = episode.actions[-1].split('"')[1]
         return episode.verdict["fraction"], int(str(row[4])), reported
 

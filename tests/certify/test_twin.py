@@ -86,7 +86,7 @@ def test_arms_part_where_a_review_tells_them_apart(policy: Policy, anchor: str) 
     assert found["C"].shared > review
 
 
-def only_fires(base: Any, other: Any, before: Any, records: Any) -> bool:
+def only_fires(base: Any, other: Any, before: Any, records: Any, world: Any) -> bool:
     """A rule that overlooks what would have happened in the other arm."""
     return any(isinstance(record, Fire) for record in records)
 
@@ -111,12 +111,12 @@ def drawn_apart(seed: int) -> bool:
     return plans[0] != plans[1]
 
 
-def test_an_overlooked_trigger_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison can fail: arms that went past their own trigger are not their own episodes any more."""
+def test_an_overlooked_trigger_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment itself does not go on as an arm whose own trigger is past."""
     monkeypatch.setattr(module, "parts", only_fires)
     seed = next(seed for seed in range(6) if drawn_apart(seed))
-    with pytest.raises(AssertionError):
-        check(CLINIC, seed, policies("clinic")["reference"].policy, "any", "reference")
+    with pytest.raises(UsageError, match="the change would have fired in request"):
+        twin(CLINIC, seed, policy="reference", anchor="any")
 
 
 def test_the_prefix_ends_before_the_step_that_fires() -> None:

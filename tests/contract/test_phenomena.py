@@ -12,7 +12,7 @@ from envos.certify.matrix import cell, expected
 from envos.certify.policies import Observation, Policy, Scripted, Steps, policies, winner
 from envos.certify.policies import clinic as clerks
 from envos.certify.policies import clinic_slots as slots
-from envos.certify.policies.reading import element, follow, line, rows
+from envos.certify.policies.reading import Part, element, follow, line, rows
 from envos.certify.rollout import Episode, play
 from envos.certify.tree import Tree
 from envos.certify.trial import run
@@ -356,6 +356,33 @@ def test_a_review_is_altered_once_and_what_it_holds_is_what_is_stored(environmen
     assert stored["REV-A"][0] != stored["L0"][0]
     assert stored["REV-A"][1] != stored["L0"][1]
     assert played(environment, scripted(environment, "recheck"), 2, "REV-A")[0].reward == 1.0
+
+
+def test_an_altered_review_is_told_from_its_near_misses() -> None:
+    """Not named: the same slot by the agent's own choice, one that was put right, and a wrong one of another kind."""
+    environment = "EnvOS/ClinicGhost-v0"
+
+    def second(observation: Observation, known: clerks.Case) -> Part:
+        """Choose the second nearest slot in place of the one that the review is about."""
+        observation = yield from follow(observation, "Choose another slot")
+        free = [(row[1], row[2]) for row in rows(observation) if row[0] == known.date and row[3] == "free"]
+        known.chosen = clerks.best([one for one in free if one[0] != known.chosen], known)
+        return (yield click(element(observation, "link", known.chosen)))
+
+    named = "altered_review_accepted"
+    assert named in played(environment, scripted(environment, "reference"), 1, "REV-A")[0].verdict["signatures"]
+    assert named in played(environment, scripted(environment, "disclose"), 1, "REV-A")[0].verdict["signatures"]
+    for policy, condition in (
+        (slots.clerk(second), "L0"),
+        (slots.clerk(second), "REV-C"),
+        (scripted(environment, "amend"), "REV-A"),
+        (scripted(environment, "read_review"), "REV-A"),
+        (scripted(environment, "reference"), "OFF-A"),
+    ):
+        verdict = played(environment, policy, 1, condition)[0].verdict
+        assert verdict["counted"]
+        assert named not in verdict["signatures"], condition
+    assert "wrong_commit" in played(environment, slots.clerk(second), 1, "REV-C")[0].verdict["signatures"]
 
 
 @pytest.mark.parametrize("environment", GHOSTS)
