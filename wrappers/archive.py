@@ -318,6 +318,8 @@ def _check_instance(records: tuple[Record, ...], pre: State, problems: list[str]
         return
     if identity.get("instance") != instance.digest:
         problems.append("instance: the seed gives another one than the archive was made of")
+    if identity.get("brief") != instance.brief:
+        problems.append("brief: it is not the instance's")
     if not planned:
         problems.append("plan: the seed and the condition give another one")
     for name, rows in instance.rows.items():

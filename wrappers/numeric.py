@@ -278,6 +278,25 @@ class Age:
         return max(0.0, 1 - (now - self.noted) / LATELY), max(0.0, 1 - (now - self.seen) / LATELY), float(self.again)
 
 
+class Sheet(NamedTuple):
+    """A page laid out: what of its items is the same whatever the memory holds, worked out once for an episode.
+
+    `fixed` are their numbers; `counts` how many cells of their rows the goal names, `times` the times of those rows,
+    `noting` what noting them would keep. `texts` and `cells` say which items have a text, or a row with such a cell.
+    `difference` is that of the page's first two amounts, `answer` the report that its facts give.
+    """
+
+    screen: Screen
+    fixed: Array
+    counts: list[int]
+    times: list[list[int]]
+    noting: list[tuple[str, str] | None]
+    texts: dict[str, list[int]]
+    cells: dict[str, list[int]]
+    difference: int | None
+    answer: dict[str, str] | None
+
+
 class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
     """Arrays in place of text, and the number of a (verb, item) pair in place of a text action.
 
@@ -306,7 +325,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         self.task = Task("")
         self.screen = Screen("", (), False)
         self.held: list[tuple[str, str]] = []
-        self.noting: list[tuple[str, str] | None] = []
+        self.sheet = Sheet(self.screen, np.zeros((ITEMS, FEATURES), np.float32), [], [], [], {}, {}, None, None)
         self.path = ""
         self.nearest = -1
 
@@ -316,7 +335,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
 
     def noted_otherwise(self, place: int) -> bool:
         """Whether the memory holds another value under the key of an item."""
-        entry = self.noting[place] if place < len(self.noting) else None
+        entry = self.sheet.noting[place] if place < len(self.sheet.noting) else None
         return entry is not None and any(key == entry[0] and value != entry[1] for key, value in self.held)
 
     def said(self, text: str) -> str:
@@ -330,12 +349,12 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
     def less(self, number: int) -> bool:
         """Whether an entry's amount is below the difference of the page's amounts."""
         amount = _cents(self.held[number][1])
-        return amount is not None and self._difference is not None and amount < self._difference
+        return amount is not None and self.sheet.difference is not None and amount < self.sheet.difference
 
     def typed(self, verb: str) -> str:
         """What a verb types."""
         if verb == "fill_difference":
-            return _plain(self._difference or 0)
+            return _plain(self.sheet.difference or 0)
         return _typed(self.held[int(verb.removeprefix("fill_"))][1])
 
     def reset(
@@ -350,6 +369,8 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         self._ages: dict[tuple[str, str], Age] = {}
         self._now = 0
         self._visits: dict[str, int] = {}
+        self._sheets: dict[tuple[str, str], Sheet] = {}
+        self._kept: dict[Item, Array] = {}
         self.path = ""
         return self._seen(observation), info
 
@@ -374,7 +395,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         if verb == "note":
             return memo(noted(self.held, *self._entry(item)))
         if verb == "report":
-            return render(TextAction("report", (), tuple((self._answer() or {}).items())))
+            return render(TextAction("report", (), tuple((self.sheet.answer or {}).items())))
         if verb == "back":
             return go_back()
         return fill(item.at, self.typed(verb))
@@ -392,11 +413,9 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
             kept = f"{kept} | {cell}" if kept else cell[:_VALUE]
         return item.text[:_KEY], kept
 
-    def _answer(self) -> dict[str, str] | None:
-        """The report that the page's facts give, or None where one is missing."""
-        facts = {
-            item.label: item.text if item.role != "fact" else item.value for item in self.screen.items if item.label
-        }
+    def _answer(self, screen: Screen) -> dict[str, str] | None:
+        """The report that a page's facts give, or None where one is missing."""
+        facts = {item.label: item.text if item.role != "fact" else item.value for item in screen.items if item.label}
         answer = {}
         for name, labels in self.labels.items():
             if any(label not in facts for label in labels):
@@ -406,124 +425,152 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         return answer or None
 
     def _seen(self, observation: Observation) -> dict[str, Array]:
-        self.screen = read(observation)
+        shown = observation["page"], observation["elements"]
+        sheet = self._sheets.get(shown)
+        if sheet is None:
+            sheet = self._sheets[shown] = self._laid_out(read(observation))
+        self.sheet, self.screen = sheet, sheet.screen
         self.held = entries(observation["memo"])
         path = re.sub(r"\d+", "#", observation["url"].replace("=", "#")).partition("#")[0]
         if path != self.path or VERBS[min(self._verbs[0], len(VERBS) - 1)] in ("act", "back"):
             self._visits[path] = self._visits.get(path, 0) + 1
         self.path = path
-        self.noting = [self._entry(item) if self._notable(item) else None for item in self.screen.items]
         self._ages = {entry: self._ages.get(entry) or Age(self._now, self._now) for entry in self.held}
         for entry, age in self._ages.items():
-            age.look(self._now, entry in self.noting)
-        amounts = [
-            amount for item in self.screen.items if item.role == "fact" and (amount := _cents(item.value)) is not None
-        ]
-        self._difference = amounts[0] - amounts[1] if len(amounts) > 1 and amounts[0] > amounts[1] else None
-        elements = np.zeros((ITEMS, FEATURES), np.float32)
-        for place, line in enumerate(self._lines()):
-            elements[place] = line
+            age.look(self._now, entry in sheet.noting)
+        elements = self._elements()
         self._mask = self._allowed()
         return {"elements": elements, "globals": self._whole(observation), "action_mask": self._mask}
 
-    def _lines(self) -> list[list[float]]:
-        """The numbers of each item."""
-        names, held, task = self.task.names, self.held, self.task
-        items = self.screen.items
+    def _laid_out(self, screen: Screen) -> Sheet:
+        """What a page holds, whatever the memory holds and whatever was done."""
+        names, items = self.task.names, screen.items
         counts = [sum(map(names, item.cells)) if item.cells else 0 for item in items]
         most = max(counts, default=0)
+        times = [_minutes(" ".join(item.cells)) if item.cells and item.at else [] for item in items]
+        noting = [self._entry(item) if self._notable(item) else None for item in items]
+        amounts = [amount for item in items if item.role == "fact" and (amount := _cents(item.value)) is not None]
+        fixed, count = np.zeros((ITEMS, FEATURES), np.float32), len(items)
+        kept = self._kept
+        fixed[:count] = np.stack([kept[item] if item in kept else self._fixed(item) for item in items])
+        fixed[:count, _AT["place"]] = np.arange(count) / ITEMS
+        fixed[:count, _AT["row in the goal"]] = np.minimum(1, np.array(counts) / 4)
+        fixed[:count, _AT["row most in the goal"]] = most > 0 and np.array(counts) == most
+        fixed[:count, _AT["can be noted"]] = [entry is not None for entry in noting]
+        texts: dict[str, list[int]] = {}
+        cells: dict[str, list[int]] = {}
+        for place, item in enumerate(items):
+            texts.setdefault(item.text, []).append(place)
+            if item.value not in ("", item.text):
+                texts.setdefault(item.value, []).append(place)
+            for text in item.cells:
+                cells.setdefault(text, []).append(place)
+        less = amounts[0] - amounts[1] if len(amounts) > 1 and amounts[0] > amounts[1] else None
+        return Sheet(screen, fixed, counts, times, noting, texts, cells, less, self._answer(screen))
+
+    def _fixed(self, item: Item) -> Array:
+        """The numbers that an item has on every page."""
+        line = [0.0] * FEATURES
+        line[ROLES.index(item.role)] = 1.0
+        line[_AT["chosen"]] = float(item.on)
+        line[_AT["filled"]] = float(item.role == "textbox" and item.value != "")
+        line[_AT["in a row"]] = float(bool(item.cells))
+        line[_AT["in the goal"]] = float(self.task.names(item.text))
+        line[_AT["words in the goal"]] = self.task.overlap(item.text)
+        shown = item.cells[-1] if item.cells else "" if item.role in ("radio", "fact") else item.text
+        if item.role == "fact" and len(item.value) < 12:
+            shown = item.value
+        line[len(_NAMES) : len(_NAMES) + TEXT_BITS] = bits(shown, TEXT_BITS)
+        line[len(_NAMES) + TEXT_BITS :] = bits(item.label, LABEL_BITS)
+        kept = self._kept[item] = np.array(line, np.float32)
+        return kept
+
+    def _elements(self) -> Array:
+        """The numbers of each item, with what the memory and the last actions make of it."""
+        sheet, held = self.sheet, self.held
+        found = sheet.fixed.copy()
         keys, values = [key for key, _ in held], [value for _, value in held]
-        parts = [value.split(" | ") for value in values]
-        sums = [_cents(value) for value in values]
+        for place, entry in enumerate(sheet.noting):
+            if entry is not None:
+                found[place, _AT["noted"]] = entry in held
+                found[place, _AT["noted otherwise"]] = entry[0] in keys and entry not in held
+        self._against(found, keys, values)
+        self._timed(found, keys, values)
+        for place, item in enumerate(sheet.screen.items):
+            if item.role == "textbox":
+                self._amounts(item, found[place], values)
+            elif item.label == "Notice":
+                said = self.said(item.value)
+                found[place, _AT["about the goal"]] = said != ""
+                shown = " ".join(said.split()[:2])
+                found[place, len(_NAMES) : len(_NAMES) + TEXT_BITS] = bits(shown, TEXT_BITS)
+        items = sheet.screen.items
+        for text, last in self._acted.items():
+            count = self._acts.get((self.path, text), 0)
+            for place in sheet.texts.get(text, ()):
+                if items[place].text == text:
+                    found[place, _AT["acted on"]] = min(3, count) / 3
+                    found[place, _AT["acted on lately"]] = max(0.0, 1 - (self._now - last) / LATELY)
+        return found
+
+    def _timed(self, found: Array, keys: list[str], values: list[str]) -> None:
+        """Compare rows that have times with the noted ones."""
+        sheet, names = self.sheet, self.task.names
+        self.nearest = -1
+        if not any(sheet.times):
+            return
         spans = [_minutes(value) for value in values]
         anchor = next((span[0] for key, span in zip(keys, spans, strict=True) if span and names(key)), None)
         busy = [span for key, span in zip(keys, spans, strict=True) if len(span) > 1 and not names(key)]
-        times = [_minutes(" ".join(item.cells)) if item.cells and item.at else [] for item in items]
-        nearest = self.nearest = self._nearest(items, times, counts, anchor, busy)
-        found = []
-        for place, item in enumerate(items):
-            line = [0.0] * FEATURES
-            line[ROLES.index(item.role)] = 1.0
-            line[_AT["chosen"]] = float(item.on)
-            line[_AT["filled"]] = float(item.role == "textbox" and item.value != "")
-            line[_AT["in a row"]] = float(bool(item.cells))
-            line[_AT["place"]] = place / ITEMS
-            line[_AT["in the goal"]] = float(names(item.text))
-            line[_AT["words in the goal"]] = task.overlap(item.text)
-            line[_AT["row in the goal"]] = counts[place] / 4 if counts[place] < 4 else 1.0
-            line[_AT["row most in the goal"]] = float(most > 0 and counts[place] == most)
-            span = times[place]
+        self.nearest = self._nearest(sheet, anchor, busy)
+        for place, span in enumerate(sheet.times):
             if span:
-                line[_AT["has times"]] = 1.0
-                line[_AT["nearest compatible"]] = float(place == nearest)
+                found[place, _AT["has times"]] = 1.0
+                found[place, _AT["nearest compatible"]] = place == self.nearest
                 if anchor is not None:
-                    line[_AT["time apart"]] = max(-1.0, min(1.0, (span[0] - anchor) / 240))
-                line[_AT["overlaps a noted time"]] = float(len(span) > 1 and any(_overlap(span, one) for one in busy))
-            entry = self.noting[place]
-            if entry is not None:
-                line[_AT["can be noted"]] = 1.0
-                line[_AT["noted"]] = float(entry in held)
-                line[_AT["noted otherwise"]] = float(entry[0] in keys and entry not in held)
-            if item.role != "page":
-                self._against(item, line, keys, parts)
-            if item.role == "textbox":
-                self._amounts(item, line, sums, values)
-            line[_AT["acted on"]] = min(3, self._acts.get((self.path, item.text), 0)) / 3
-            if item.text in self._acted:
-                line[_AT["acted on lately"]] = max(0.0, 1 - (self._now - self._acted[item.text]) / LATELY)
-            shown = item.cells[-1] if item.cells else "" if item.role in ("radio", "fact") else item.text
-            if item.label == "Notice":
-                said = self.said(item.value)
-                line[_AT["about the goal"]] = float(said != "")
-                shown = " ".join(said.split()[:2])
-            elif item.role == "fact" and len(item.value) < 12:
-                shown = item.value
-            line[len(_NAMES) : len(_NAMES) + TEXT_BITS] = bits(shown, TEXT_BITS)
-            line[len(_NAMES) + TEXT_BITS :] = bits(item.label, LABEL_BITS)
-            found.append(line)
-        return found
+                    found[place, _AT["time apart"]] = max(-1.0, min(1.0, (span[0] - anchor) / 240))
+                found[place, _AT["overlaps a noted time"]] = len(span) > 1 and any(_overlap(span, one) for one in busy)
 
     @staticmethod
-    def _nearest(
-        items: tuple[Item, ...],
-        times: list[list[int]],
-        counts: list[int],
-        anchor: int | None,
-        busy: list[list[int]],
-    ) -> int:
+    def _nearest(sheet: Sheet, anchor: int | None, busy: list[list[int]]) -> int:
         """The item whose row begins closest to the noted time and overlaps no noted one; the earlier of two; or -1.
 
         Of the page's rows, those that have most of what the goal names.
         """
         if anchor is None:
             return -1
-        most = max((count for count, span in zip(counts, times, strict=True) if len(span) > 1), default=0)
+        rows = list(zip(sheet.counts, sheet.times, strict=True))
+        most = max((count for count, span in rows if len(span) > 1), default=0)
         fitting = [
             (abs(span[0] - anchor), span[0], place)
-            for place, span in enumerate(times)
-            if len(span) > 1 and counts[place] == most > 0 and not any(_overlap(span, one) for one in busy)
+            for place, (count, span) in enumerate(rows)
+            if len(span) > 1 and count == most > 0 and not any(_overlap(span, one) for one in busy)
         ]
         return min(fitting)[2] if fitting else -1
 
-    @staticmethod
-    def _against(item: Item, line: list[float], keys: list[str], parts: list[list[str]]) -> None:
-        """Compare an item, and its row, with the entries."""
-        for number, (key, values) in enumerate(zip(keys, parts, strict=True)):
-            same = item.text in values or item.text == key or (item.value != "" and item.value in values)
-            line[_AT["is entry 0"] + number] = float(same)
-            row = item.cells and any(cell in values or cell == key for cell in item.cells)
-            line[_AT["row has entry 0"] + number] = float(bool(row))
+    def _against(self, found: Array, keys: list[str], values: list[str]) -> None:
+        """Compare the items, and their rows, with the entries."""
+        sheet, items = self.sheet, self.sheet.screen.items
+        for number, (key, value) in enumerate(zip(keys, values, strict=True)):
+            parts = value.split(" | ")
+            for text in (key, *parts):
+                for place in sheet.texts.get(text, ()):
+                    if place and (items[place].text == text or text in parts):
+                        found[place, _AT["is entry 0"] + number] = 1.0
+                for place in sheet.cells.get(text, ()):
+                    found[place, _AT["row has entry 0"] + number] = 1.0
 
-    def _amounts(self, item: Item, line: list[float], sums: list[int | None], values: list[str]) -> None:
+    def _amounts(self, item: Item, line: Array, values: list[str]) -> None:
         """Compare the entries with the difference of the page's amounts, and what is typed with both."""
-        less = self._difference
-        line[_AT["difference"]] = float(less is not None)
-        for number, amount in enumerate(sums):
-            line[_AT["entry 0 is an amount"] + number] = float(amount is not None)
-            below = amount is not None and less is not None and amount < less
-            line[_AT["entry 0 is less than the difference"] + number] = float(below)
-        line[_AT["holds an entry"]] = float(item.value in map(_typed, values))
-        line[_AT["holds the difference"]] = float(less is not None and item.value == _plain(less))
+        less = self.sheet.difference
+        line[_AT["difference"]] = less is not None
+        for number, amount in enumerate(map(_cents, values)):
+            line[_AT["entry 0 is an amount"] + number] = amount is not None
+            line[_AT["entry 0 is less than the difference"] + number] = (
+                amount is not None and less is not None and amount < less
+            )
+        line[_AT["holds an entry"]] = item.value in map(_typed, values)
+        line[_AT["holds the difference"]] = less is not None and item.value == _plain(less)
 
     def _notable(self, item: Item) -> bool:
         """Whether an item can be noted: a fact, or the link of a row in which the goal names two cells or more."""
@@ -535,15 +582,15 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         mask = np.zeros((ITEMS, len(VERBS)), np.float32)
         # The page before this one: there always is such a pair, if only to be told that there is no page.
         mask[0, VERBS.index("back")] = 1
-        mask[0, VERBS.index("report")] = float(not self.screen.covered and self._answer() is not None)
+        mask[0, VERBS.index("report")] = float(not self.screen.covered and self.sheet.answer is not None)
         for place, item in enumerate(self.screen.items):
             if item.role in _ACTS and item.at:
                 mask[place, 0] = 1
-            if self.noting[place] is not None and self.noting[place] not in self.held:
+            if self.sheet.noting[place] is not None and self.sheet.noting[place] not in self.held:
                 mask[place, 1] = 1
             if item.role == "textbox" and item.at:
                 mask[place, 2 : 2 + len(self.held)] = 1
-                mask[place, VERBS.index("fill_difference")] = float(self._difference is not None)
+                mask[place, VERBS.index("fill_difference")] = float(self.sheet.difference is not None)
         return mask.reshape(-1)
 
     def _whole(self, observation: Observation) -> Array:
@@ -565,7 +612,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
             min(3, self._visits.get(self.path, 0)) / 3,
             self._mask[VERBS.index("report")],
             observation["error"] != "",
-            self._difference is not None,
+            self.sheet.difference is not None,
         )
         at += 8
         for key, value in self.held:
