@@ -113,8 +113,8 @@ def _referral(view: NumericView, reference: str) -> Choice | None:
     if _fact(view, "Status") == "booked":
         return _note(view, lambda one: one.label == "Status") or _labelled(view, "link", "Appointments")
     place, item = _find(view, lambda one: one.role == "textbox")
-    number = [key for key, _ in view.held].index("Reference")
-    if item is not None and item.value != view.held[number][1]:
+    number = [key for key, _ in view.listed].index("Reference")
+    if item is not None and item.value != view.listed[number][1]:
         return place, f"fill_{number}"
     return _labelled(view, "button", "Mark as booked")
 
@@ -160,7 +160,7 @@ def _claims(view: NumericView) -> Choice | None:
 
 def _amount(view: NumericView) -> Choice | None:
     place, item = _find(view, lambda one: one.role == "textbox")
-    number = [key for key, _ in view.held].index("Reimbursement limit")
+    number = [key for key, _ in view.listed].index("Reimbursement limit")
     verb = f"fill_{number}" if view.less(number) else "fill_difference"
     if item is not None and item.value != view.typed(verb):
         return place, verb

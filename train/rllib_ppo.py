@@ -50,9 +50,9 @@ class Settings:
     runners: int = 0
     environments: int = 32
     batch: int = 4096
-    minibatch: int = 1024
-    epochs: int = 3
-    rate: float = 3e-4
+    minibatch: int = 512
+    epochs: int = 4
+    rate: float = 4e-4
     entropy: float = 0.01
     calm: int = 250_000
     gamma: float = 0.99

@@ -5,7 +5,8 @@ ordinary text action, so that evidence and verdict are the same. No world is nam
 task is told by equal text (with the goal, with the memo, with other items), not by its words.
 
 Items are the page itself, everything on it that can be acted on, and its `Label: value` facts. The memory is the memo:
-`key = value` entries, newest first, keyed by the item's label, so that noting again overwrites.
+`key = value` entries, newest first, keyed by the item's label, so that noting again overwrites. In the arrays, and for
+the verbs that type an entry, those whose key the goal names come first, so that noting them again moves nothing.
 """
 
 import re
@@ -325,6 +326,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
         self.task = Task("")
         self.screen = Screen("", (), False)
         self.held: list[tuple[str, str]] = []
+        self.listed: list[tuple[str, str]] = []
         self.sheet = Sheet(self.screen, np.zeros((ITEMS, FEATURES), np.float32), [], [], [], {}, {}, None, None)
         self.path = ""
         self.nearest = -1
@@ -348,14 +350,14 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
 
     def less(self, number: int) -> bool:
         """Whether an entry's amount is below the difference of the page's amounts."""
-        amount = _cents(self.held[number][1])
+        amount = _cents(self.listed[number][1])
         return amount is not None and self.sheet.difference is not None and amount < self.sheet.difference
 
     def typed(self, verb: str) -> str:
         """What a verb types."""
         if verb == "fill_difference":
             return _plain(self.sheet.difference or 0)
-        return _typed(self.held[int(verb.removeprefix("fill_"))][1])
+        return _typed(self.listed[int(verb.removeprefix("fill_"))][1])
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -431,6 +433,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
             sheet = self._sheets[shown] = self._laid_out(read(observation))
         self.sheet, self.screen = sheet, sheet.screen
         self.held = entries(observation["memo"])
+        self.listed = sorted(self.held, key=lambda entry: not self.task.names(entry[0]))
         path = re.sub(r"\d+", "#", observation["url"].replace("=", "#")).partition("#")[0]
         if path != self.path or VERBS[min(self._verbs[0], len(VERBS) - 1)] in ("act", "back"):
             self._visits[path] = self._visits.get(path, 0) + 1
@@ -487,7 +490,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
 
     def _elements(self) -> Array:
         """The numbers of each item, with what the memory and the last actions make of it."""
-        sheet, held = self.sheet, self.held
+        sheet, held = self.sheet, self.listed
         found = sheet.fixed.copy()
         keys, values = [key for key, _ in held], [value for _, value in held]
         for place, entry in enumerate(sheet.noting):
@@ -615,7 +618,7 @@ class NumericView(gymnasium.Wrapper[Any, int, Any, str]):
             self.sheet.difference is not None,
         )
         at += 8
-        for key, value in self.held:
+        for key, value in self.listed:
             # A key that the goal names has no fixed wording; that it is named says what it is.
             known = self.task.names(key)
             told = (0.0,) * KEY_BITS if known else bits(key, KEY_BITS)
