@@ -155,10 +155,11 @@ class Database:
     def _filled(self, rows: Mapping[str, Sequence[tuple[Scalar, ...]]], canary: str) -> State:
         """The state that `load` makes of these rows."""
         own = {"canary": ((1, canary),), "neutral": ((1, "-"),)}
-        return {
-            name: TableState(columns, {row[columns.index("id")]: row for row in rows.get(name, own.get(name, ()))})  # type: ignore[misc]
-            for name, columns in sorted(self._template.columns.items())
-        }
+        found: State = {}
+        for name, columns in sorted(self._template.columns.items()):
+            at = columns.index("id")
+            found[name] = TableState(columns, {row[at]: row for row in rows.get(name, own.get(name, ()))})  # type: ignore[misc]
+        return found
 
     def drain(self) -> list[Write]:
         """The writes since the last call, in order, and forget them; costs next to nothing when there were none.

@@ -40,14 +40,14 @@ class Arms(gymnasium.Env[dict[str, Array], int]):
     """Episodes of the arms, drawn evenly, on training instances; the arrays and pairs are `NumericView`'s.
 
     The last `info` holds `ended`. `reward` is "binary" or "fraction" (of the invariants).
-    `allow` sets the arms from the next reset on.
+    `allow` sets the arms from the next reset on. Of the episodes, the share `audit` must pass both keys to count.
     """
 
-    def __init__(self, chosen: Sequence[Arm], anchor: str = "any", reward: str = "binary") -> None:
+    def __init__(self, chosen: Sequence[Arm], anchor: str = "any", reward: str = "binary", audit: float = 0.0) -> None:
         if reward not in ("binary", "fraction"):
             raise UsageError(f"a reward is binary or fraction; got {reward!r}")
         self._anchor = check_anchor(anchor)
-        self._reward = reward
+        self._reward, self._audit = reward, audit
         self._views: dict[str, NumericView] = {}
         self.allow(chosen)
         first = self._view(self._arms[0][0])
@@ -61,7 +61,7 @@ class Arms(gymnasium.Env[dict[str, Array], int]):
 
     def _view(self, environment: str) -> NumericView:
         if environment not in self._views:
-            self._views[environment] = make(environment, anchor=self._anchor, split="train")
+            self._views[environment] = make(environment, self._audit, anchor=self._anchor, split="train")
         return self._views[environment]
 
     def reset(

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import torch
 
+from envos.certify.twokey import TwoKeyReward
 from envos.train.net import Pointer, tensors
 from envos.wrappers.numeric import NumericView
 
@@ -36,9 +37,10 @@ class Score:
         return asdict(self)
 
 
-def make(environment: str, **keywords: Any) -> NumericView:
-    """An environment as arrays."""
-    return NumericView(gymnasium.make(f"envos:{environment}", disable_env_checker=True, **keywords))
+def make(environment: str, audit: float = 0.0, **keywords: Any) -> NumericView:
+    """An environment as arrays; a share of its episodes must pass both keys to count."""
+    env = gymnasium.make(f"envos:{environment}", disable_env_checker=True, **keywords)
+    return NumericView(TwoKeyReward(env, audit) if audit else env)
 
 
 @torch.no_grad()

@@ -38,7 +38,7 @@ class Settings:
     those in which the agent never got as far as the change are scored 0, all others dropped. An agent that is never
     told so may learn to get nowhere. The bonus for `entropy` is gone after `calm` steps, and `gamma` is well below 1:
     else nothing tells an agent that may report now from one that goes around once more, and greedily it goes around
-    for ever.
+    for ever. `audit` is the share of the episodes that must pass both keys to count (`certify.twokey`).
     """
 
     arms: tuple[Arm, ...]
@@ -57,6 +57,7 @@ class Settings:
     calm: int = 250_000
     gamma: float = 0.99
     clone: str = ""
+    audit: float = 0.0
 
 
 class PointerModule(TorchRLModule, ValueFunctionAPI):
@@ -136,9 +137,9 @@ def configured(settings: Settings) -> PPOConfig:
     """RLlib's configuration of a run."""
     if settings.uncounted not in ("drop", "idle", "zero"):
         raise UsageError(f"uncounted is drop, idle or zero; got {settings.uncounted!r}")
-    register_env(NAME, lambda given: Arms(given["arms"], given["anchor"], given["reward"]))
+    register_env(NAME, lambda given: Arms(given["arms"], given["anchor"], given["reward"], given["audit"]))
     first = settings.stages[0] if settings.stages else settings.arms
-    rest = {"anchor": settings.anchor, "reward": settings.reward}
+    rest = {"anchor": settings.anchor, "reward": settings.reward, "audit": settings.audit}
     return (
         PPOConfig()
         .environment(NAME, env_config={"arms": [list(arm) for arm in first], **rest}, disable_env_checking=True)

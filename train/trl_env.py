@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import gymnasium
 
+from envos.certify.twokey import TwoKeyReward
 from envos.envs.page import TEXT_LIMIT
 from envos.envs.result import Size
 from envos.envs.scenario import load_world, scenario
@@ -68,6 +69,7 @@ class Setup:
     size: Size
     archives: Path | None
     model: str
+    audit: float = 0.0
     played: list[Played] = field(default_factory=list)
 
 
@@ -126,7 +128,9 @@ class ToolEnvironment:
             setup = self._setup
             inner = gymnasium.make(f"envos:{setup.environment}", split=self._split, disable_env_checker=True)
             archive = Archive(inner, setup.archives) if setup.archives is not None else None
-            self._made[self._split] = (ToolActions(archive or inner, setup.limit, setup.size), archive)
+            env = archive or inner
+            keyed = TwoKeyReward(env, setup.audit) if setup.audit else env
+            self._made[self._split] = (ToolActions(keyed, setup.limit, setup.size), archive)
         return self._made[self._split]
 
     def _use(self, name: str, arguments: Mapping[str, Any]) -> str:
@@ -228,19 +232,20 @@ def tool_environment(
     size: Size = len,
     archives: Path | None = None,
     model: str = "",
+    audit: float = 0.0,
 ) -> type[ToolEnvironment]:
     """A class for `environment_factory` whose methods are the tools of an environment.
 
     `tools` are the names of those that there are (default: all; without `report` no episode can be won). A result has
     at most `limit` code points, or of what `size` counts: give a tokenizer's count for a budget of tokens. Every
-    rollout is archived under `archives`, if that is given, with `model` in its identity. Raises UnknownName and
-    UsageError.
+    rollout is archived under `archives`, if that is given, with `model` in its identity. Of the rollouts, the share
+    `audit` must pass both keys to count. Raises UnknownName and UsageError.
     """
     line = scenario(environment)
     if limit < 1:
         raise UsageError(f"a result has at least 1; got a limit of {limit}")
     found = chosen_tools(line.id, tools)
-    setup = Setup(line.id, tuple(tool.name for tool in found), limit, size, archives, model)
+    setup = Setup(line.id, tuple(tool.name for tool in found), limit, size, archives, model, audit)
     methods: dict[str, Any] = {tool.name: method(tool) for tool in found}
     about = f"Rollouts of {line.id} for TRL."
     return type("EnvOSRollout", (ToolEnvironment,), {"__doc__": about, "_setup": setup, **methods})

@@ -1,13 +1,12 @@
 """What is under test: the verifier alone, each auditor, the whole pipeline; for comparison a checker of raw logs."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from envos.certify.audit import outcome, validity
 from envos.certify.challenge import baseline
 from envos.certify.challenge.archives import Files, manifested, put
+from envos.certify.twokey import Keys, compare
 from envos.envs.evidence import Evidence, canonical
 from envos.errors import EvidenceError
 from envos.rewards.verdict import verify
@@ -34,60 +33,39 @@ def judged(folder: Path, files: Files, *, regrade: bool) -> Answers:
     With `regrade` the archived verdict is made anew by the grader first, and sealed: who forges an archive would do so.
     """
     put(folder, files)
-    verdict, problems = derived(folder)
     if regrade and VERDICT in files:
-        files = manifested({**files, VERDICT: f"{canonical(verdict)}\n".encode("ascii")})
+        files = manifested({**files, VERDICT: f"{canonical(derived(folder))}\n".encode("ascii")})
         put(folder, files)
-    found = validity.audit(folder)
-    terms = outcome.audit(folder)
-    mine = _of(bool(verdict["counted"]) and not problems, verdict["endpoint"])
-    class_ = str(found["class"]) if found["counted"] else REJECTED
-    theirs = {"true": SUCCESS, "false": FAILURE}.get(str(terms["endpoint"]), REJECTED)
-    said = reason(verdict, problems, found, terms, _claim(files))
-    pipeline = REJECTED if said else mine
-    return Answers(mine, class_ if class_ == REJECTED else SUCCESS, theirs, pipeline, baseline.check(files), said)
+    keys = compare(folder)
+    verdict = keys.verdict
+    mine = _of(bool(verdict["counted"]) and not keys.problems, verdict["endpoint"])
+    theirs = {"true": SUCCESS, "false": FAILURE}.get(str(keys.outcome["endpoint"]), REJECTED)
+    return Answers(
+        mine,
+        SUCCESS if keys.validity.get("counted") else REJECTED,
+        theirs,
+        mine if keys.scorable else REJECTED,
+        baseline.check(files),
+        reason(keys),
+    )
 
 
-def derived(folder: Path) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """The verdict as the verifier derives it again from an archive, and what is wrong with the files."""
+def derived(folder: Path) -> Mapping[str, Any]:
+    """The verdict as the verifier derives it again from an archive."""
     try:
         evidence = read_archive(folder)
     except EvidenceError as error:
         evidence = Evidence((), {}, {}, (str(error),))
-    verdict: Mapping[str, Any] = json.loads(canonical(verify(evidence).info()))
-    return verdict, evidence.problems
+    return verify(evidence).info()
 
 
-def _claim(files: Files) -> Any:
-    try:
-        return json.loads(files.get(VERDICT, b""))
-    except (ValueError, RecursionError):
-        return None
-
-
-def reason(
-    verdict: Mapping[str, Any],
-    problems: tuple[str, ...],
-    found: Mapping[str, Any],
-    terms: Mapping[str, Any],
-    claim: Any,
-) -> str:
-    """Why an archive is not taken: files, class, or keys that disagree; "" where all agree that it counts."""
-    if problems:
-        return f"files: {problems[0]}"
-    if not verdict["counted"]:
-        return f"verifier: {verdict['validity']}: {[item['code'] for item in verdict['reasons']][:3]}"
-    if claim != verdict:
-        return "claim: the archived verdict is another one"
-    if not found["counted"] or found["class"] != verdict["validity"]:
-        return f"validity: {found['class']}: {[item['code'] for item in found['reasons']][:3]}"
-    if not terms["usable"]:
-        return f"outcome: {terms['problem']}"
-    if verdict["untriggered"]:
-        return "" if terms["endpoint"] == "false" else f"outcome: endpoint {terms['endpoint']}"
-    held = {name: str(bool(term["passed"])).lower() for name, term in verdict["invariants"].items()}
-    theirs = {name: term["value"] for name, term in terms["terms"].items() if name in held}
-    return "" if held == theirs else f"outcome: {theirs}, the verifier has {held}"
+def reason(keys: Keys) -> str:
+    """Why an archive is not taken: the first term on which keys differ, or the class; "" where all agree it counts."""
+    if keys.differences:
+        return str(keys.differences[0])
+    if not keys.verdict["counted"]:
+        return f"{keys.verdict['validity']}: {[item['code'] for item in keys.verdict['reasons']][:3]}"
+    return ""
 
 
 def _of(counted: bool, endpoint: Any) -> str:

@@ -264,15 +264,17 @@ def sweep(
 @app.command(short_help="Derive archived verdicts again.")
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of archives, or one archive.")],
+    audit: Annotated[bool, typer.Option("--audit", help="Ask both auditors as well: two keys.")] = False,
     as_json: Json = False,
 ) -> None:
     """Derive every archive's verdict again from its files, and say what moved.
 
-    Exits 1 when a verdict differs from the archived one, or when there is something wrong with the files.
+    Exits 1 when a verdict differs from the archived one, or when there is something wrong with the files; with --audit,
+    when verdict, archived verdict and the two auditors do not agree on every term.
     """
-    from envos.cli_verify import verify_folder
+    from envos.cli_verify import audit_folder, verify_folder
 
-    _finish(verify_folder(folder, as_json))
+    _finish((audit_folder if audit else verify_folder)(folder, as_json))
 
 
 @app.command(short_help="Corrupted archives against every tool.")
@@ -417,6 +419,9 @@ def train_rllib_(
     ] = None,
     curriculum: Annotated[bool, typer.Option("--curriculum", help="One condition more as it gets better.")] = False,
     runners: Annotated[int, typer.Option(metavar="N", help="Processes that play; 0: this one.")] = 0,
+    audit: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the episodes that must pass both keys; 0: none.")
+    ] = 0.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -424,7 +429,20 @@ def train_rllib_(
     from envos.cli_train import train_rllib
 
     train_rllib(
-        env, condition, out, minutes, seed, anchor, reward, uncounted, clone, curriculum, runners, resume, as_json
+        env,
+        condition,
+        out,
+        minutes,
+        seed,
+        anchor,
+        reward,
+        uncounted,
+        clone,
+        curriculum,
+        runners,
+        audit,
+        resume,
+        as_json,
     )
 
 

@@ -52,10 +52,13 @@ def train_rllib(
     clone: Path | None,
     curriculum: bool,
     runners: int,
+    audit: float,
     again: bool,
     as_json: bool,
 ) -> None:
     """Train, or go on with a run; ends with the scores on test instances."""
+    if not 0 <= audit <= 1:
+        raise UsageError(f"--audit is a share from 0 to 1; got {audit}")
     if minutes <= 0:
         raise UsageError(f"--minutes is above 0; got {minutes}")
     chosen = tuple(arms(list(SCENARIOS) if "all" in environments else environments, conditions))
@@ -72,6 +75,7 @@ def train_rllib(
         uncounted=uncounted,
         stages=stages,
         runners=runners,
+        audit=audit,
         clone=str(start.resolve()),
     )
     found = learn(settings, out, minutes, _tell, again)

@@ -162,6 +162,66 @@ def verify_folder(root: Path, as_json: bool) -> int:
     return 0 if all(item.holds for item in done) else 1
 
 
+def audit_folder(root: Path, as_json: bool) -> int:
+    """Turn both keys on every archive under a folder, and print on which terms they agree; 1 where they differ."""
+    from envos.certify.twokey import Keys, compare
+
+    found = folders(root)
+    audited: list[tuple[str, Keys]] = []
+    with progress("archives", len(found)) as done:
+        for folder in found:
+            audited.append((folder.name, compare(folder)))
+            done(len(audited))
+    agree = sum(keys.agree for _, keys in audited)
+    if as_json:
+        results = [
+            {
+                "archive": name,
+                "agree": keys.agree,
+                "scorable": keys.scorable,
+                "validity": keys.verdict["validity"],
+                "endpoint": keys.verdict["endpoint"],
+                "terms": keys.terms(),
+                "differences": [difference._asdict() for difference in keys.differences],
+            }
+            for name, keys in audited
+        ]
+        scorable = sum(keys.scorable for _, keys in audited)
+        counts = {"archives": len(audited), "agree": agree, "scorable": scorable}
+        document({"folder": str(root), **counts, "results": results})
+        return 0 if agree == len(audited) else 1
+    shown = table(f"Two keys on {root}", ("", ">archives", ">agree", ">differ"))
+    terms = Counter[str]()
+    for _, keys in audited:
+        terms.update(keys.terms().keys())
+    broken = Counter(name for _, keys in audited for name, held in keys.terms().items() if not held)
+    for name in sorted(terms, key=_term):
+        style = "bold red" if broken[name] else ""
+        shown.add_row(
+            *(Text(str(cell), style) for cell in (name, terms[name], terms[name] - broken[name], broken[name]))
+        )
+    shown.add_section()
+    row = ("all terms", len(audited), agree, len(audited) - agree)
+    shown.add_row(*map(str, row))
+    printed = console()
+    printed.print(shown)
+    differ = [(name, keys) for name, keys in audited if not keys.agree]
+    for name, keys in differ[:SHOWN]:
+        printed.print(plain(name), soft_wrap=True)
+        for line in _told("differ", list(map(str, keys.differences))):
+            printed.print(line, soft_wrap=True)
+    if len(differ) > SHOWN:
+        printed.print(f"... and {len(differ) - SHOWN} more archives (--json has them all)")
+    return 0 if agree == len(audited) else 1
+
+
+_TERMS = ("archive", "verdict", "validity", "I1", "I2", "I3", "I4", "I5", "endpoint")
+
+
+def _term(name: str) -> int:
+    return _TERMS.index(name) if name in _TERMS else len(_TERMS)
+
+
 def summary(done: Sequence[Rederived]) -> dict[str, Any]:
     """The counts of a verification, as JSON data."""
     code = code_identity()["code"]
