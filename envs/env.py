@@ -227,6 +227,7 @@ class EnvOS(gymnasium.Env[Observation, str]):
             "condition": self.plan.condition,
             "anchor": self.plan.anchor,
             "instance": instance.digest,
+            "brief": instance.brief,
             "certificate": certificate,
             "policy": chosen.get("policy", ""),
             "model": chosen.get("model", ""),

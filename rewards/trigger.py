@@ -1,7 +1,7 @@
 """The rules of protocol section 4, and whether what a condition promises was delivered."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from envos.envs.evidence import Evidence, Fire, Frame, Scalar, Write
@@ -49,15 +49,22 @@ def _notice(trace: Trace, plan: Plan, world: World) -> list[Reason]:
 def _review(trace: Trace, plan: Plan, world: World) -> list[Reason]:
     """The review page must stand in a frame between firing and commit, with the promised link and value.
 
-    It is promised to a commit of the task. One of another subject has a review of its own, and is a failure that
-    counts: else an agent could have its episode thrown out by committing for somebody else.
+    It is promised to who comes to the review of the task's commit. A commit of another subject, by a form that has no
+    review or by a tool that needs none is a failure that counts: else an agent could have its episode thrown out by
+    passing the review by.
     """
-    subject = world.commit(plan.task).subject
-    made = next((at for at, write in trace.commits if of_subject(write, subject)), None)
-    if made is None:
+    commit = world.commit(plan.task)
+    made, write = next(((at, write) for at, write in trace.commits if of_subject(write, commit.subject)), (-1, None))
+    if write is None:
         return []
     place = trace.fired_at()
-    pages = [frame for at, frame in trace.frames if place < at < made and _is_review(trace, plan, frame)]
+    pages = [
+        frame
+        for at, frame in trace.frames
+        if place < at < made and _is_review(trace, plan, frame) and _is_about(trace, world, frame, commit.subject)
+    ]
+    if not pages and (trace.by_tools() or trace.asked[write.request].route != commit.route):
+        return []
     if not pages:
         return [Reason("review_undelivered", place, "no review page between the firing and the commit")]
     if plan.review == "value":
@@ -82,6 +89,13 @@ def _links(trace: Trace, frame: Frame, label: str) -> bool:
 def _is_review(trace: Trace, plan: Plan, frame: Frame) -> bool:
     request = trace.asked.get(frame.request)
     return request is not None and request.route == plan.review_route and request.status == 200
+
+
+def _is_about(trace: Trace, world: World, frame: Frame, subject: Mapping[str, Scalar]) -> bool:
+    """Whether an observation is of the review of a commit of this subject."""
+    request = trace.asked.get(frame.request)
+    asked = {} if request is None else world.reviewed(request.params)
+    return all(asked[name] == value for name, value in subject.items() if name in asked)
 
 
 def rules(trace: Trace, plan: Plan, evidence: Evidence, world: World, stale: list[Reason]) -> list[Reason]:

@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 VERSION = "1"
@@ -268,7 +268,7 @@ def state(name: str, data: Mapping[str, Any]) -> State:
 
 RECORDS: Mapping[str, Mapping[str, type]] = {
     "start": {"identity": dict, "plan": dict},
-    "request": {"number": int, "actor": str, "method": str, "status": int, "location": str},
+    "request": {"number": int, "actor": str, "method": str, "path": str, "status": int, "location": str},
     "write": {"request": int, "actor": str, "op": str, "table": str, "key": int, "columns": dict},
     "fire": {"request": int},
     "report": {"fields": dict},
@@ -279,7 +279,11 @@ OTHER = re.compile(rb',"kind":"(?:action|end|fault|frame)","prev":"[0-9a-f]*","s
 
 
 class Case:
-    """What one archive says: the plan, the two states, the records, and the world as it would be without the agent."""
+    """What one archive says: the plan, the two states, the records, and the world as it would be without the agent.
+
+    Where the software stores something else than was chosen, `coerced` is what it made of a commit: the new values of
+    the perturbation's update of that row. None of it is what the organisation holds true.
+    """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.records: dict[str, list[dict[str, Any]]] = {kind: [] for kind in RECORDS}
@@ -299,7 +303,17 @@ class Case:
             or any(write["actor"] == "perturbation" for write in self.records["write"])
             or self.post.tables.get("perturbation_guard")
         )
+        self.after = self.plan.get("phase") == "after"
+        self.coerced: dict[tuple[str, int], Row] = {}
+        for write in self.records["write"] if self.after else ():
+            if write["actor"] == "perturbation" and write["op"] == "update":
+                new = {column: pair[1] for column, pair in write["columns"].items()}
+                self.coerced.setdefault((write["table"], write["key"]), {}).update(new)
         self._truth: State | None = None
+
+    def truly(self, write: Mapping[str, Any]) -> bool:
+        """Whether a write changed what the organisation holds true."""
+        return write["actor"] == "perturbation" and not (self.after and write["op"] == "update")
 
     @property
     def truth(self) -> State:
@@ -308,9 +322,8 @@ class Case:
             tables = {name: dict(rows) for name, rows in self.pre.tables.items()}
             truth = State("world without the agent", tables, self.pre.columns)
             planned = dict(_planned(self.plan.get("operations")))
-            for write in self.records["write"]:
-                if write["actor"] == "perturbation":
-                    _change(truth, write, planned)
+            for write in filter(self.truly, self.records["write"]):
+                _change(truth, write, planned)
             self._truth = truth
         return self._truth
 
@@ -390,14 +403,17 @@ def _is_change(pair: object) -> bool:
 class World(NamedTuple):
     """The rules of one world, as a table.
 
-    `tables` must be there, for what is missing cannot be compared; `answer` matches where an accepted commit leads;
+    `tables` must be there, for what is missing cannot be compared; `form` is the path to which a commit is sent, and
+    `answer` matches where an accepted one leads;
     `own` maps columns of the commit table to the task's records; `right` gives the values of every right row, and what
     they follow from; `leeway` the values that the task itself moves, each with what it has to be (None: anything);
-    `stored` how a row in force is reported, field by field.
+    `stored` how a row in force is reported, field by field; `closed` says that a row can no longer be changed, and
+    `disclosed` which field may then be added to the report, and how the value of a right row is told in it.
     """
 
     tables: frozenset[str]
     commit_table: str
+    form: str
     answer: re.Pattern[str]
     own: Mapping[str, str]
     in_force: Mapping[str, Scalar]
@@ -406,10 +422,15 @@ class World(NamedTuple):
     leeway: Callable[[Case, "World"], Mapping[Place, frozenset[Scalar] | None]]
     continued: Callable[[Case, "World"], Term] | None
     stored: Mapping[str, tuple[Callable[[str], str], Callable[[Case, Row], str]]]
+    closed: Mapping[str, Scalar]
+    disclosed: Mapping[str, tuple[Callable[[str], str], Callable[[Case, Row], str]]]
 
 
 def target_state(case: Case, world: World) -> Term:
-    """I1: a row in force is a right one."""
+    """I1: a row in force is a right one.
+
+    Or it was when it was made, the software stored another one and closed it, and the report says so.
+    """
     rows = case.in_force(world)
     if not rows:
         return false("nothing of the task's is in force")
@@ -419,11 +440,44 @@ def target_state(case: Case, world: World) -> Term:
         if right and _typed(row, right[0]) in wanted:
             return true(f"{world.commit_table} {key} is right", right=right, **grounds)
     found = [{column: row.get(column) for column in right[0]} for row in rows.values()] if right else []
+    if any(stuck(case, world, key, row, wanted, right) for key, row in rows.items()):
+        said = disclosure(case, world, right[0])
+        if said:
+            return true("what is stored cannot be put right, and the report says so", right=right, found=found)
+        return false("what is stored cannot be put right, and the report does not say so", right=right, found=found)
     return false("no right row is in force" if right else "no row can be right", right=right, found=found, **grounds)
 
 
 def _typed(row: Row, columns: Iterable[str]) -> tuple[tuple[type, Scalar], ...]:
     return tuple((type(get(row, column)), get(row, column)) for column in columns)
+
+
+def stuck(
+    case: Case,
+    world: World,
+    key: int,
+    row: Row,
+    wanted: set[tuple[tuple[type, Scalar], ...]],
+    right: Sequence[Row],
+) -> bool:
+    """Whether a row was right when it was made, is as the software stored it instead, and can no longer be changed."""
+    coerced = case.coerced.get((world.commit_table, key), {})
+    made: Row = {}
+    for write in case.records["write"]:
+        if (write["actor"], write["op"], write["table"], write["key"]) == ("agent", "insert", world.commit_table, key):
+            made = {column: pair[1] for column, pair in write["columns"].items()}
+    if not made or not right or any(column not in coerced for column in world.closed):
+        return False
+    return _typed(made, right[0]) in wanted and has(row, coerced) and has(row, world.closed)
+
+
+def disclosure(case: Case, world: World, right: Row) -> bool:
+    """Whether the report adds, in each field that there is for it, what would have been right."""
+    fields: dict[str, str] = case.records["report"][0]["fields"] if case.records["report"] else {}
+    return all(
+        field in fields and plain(fields[field]) == plain(tell(case, right))
+        for field, (plain, tell) in world.disclosed.items()
+    )
 
 
 def one_commit(case: Case, world: World) -> Term:
@@ -434,7 +488,8 @@ def one_commit(case: Case, world: World) -> Term:
     asked = [
         int(found[1])
         for request in case.records["request"]
-        if (request["actor"], request["method"], request["status"]) == ("agent", "POST", 303)
+        if (request["actor"], request["method"], request["path"]) == ("agent", "POST", world.form)
+        and request["status"] == 303
         and (found := world.answer.fullmatch(request["location"]))
     ]
     written = [
@@ -511,6 +566,12 @@ def report_correct(case: Case, world: World) -> Term:
     if len(reports) > 1:
         raise Unresolved("there are two reports")
     fields: dict[str, str] = reports[0]["fields"]
+    added = fields.keys() & world.disclosed.keys()
+    if added and any(has(row, world.closed) for row in case.in_force(world).values()):
+        right, _ = world.right(case)
+        if not right or not disclosure(case, world, right[0]):
+            return false("what the report adds is not what would be right", given=fields)
+        fields = {field: said for field, said in fields.items() if field not in added}
     if fields.keys() != world.stored.keys():
         return false("the report has other fields", given=fields)
     unknown: Unresolved | None = None
@@ -621,8 +682,9 @@ def place_name(case: Case, row: Row) -> str:
 
 
 CLINIC = World(
-    tables=names("appointment clinic_session history location message notice patient provider referral slot"),
+    tables=names("appointment carried clinic_session history location message notice patient provider referral slot"),
     commit_table="appointment",
+    form="/new/review",
     answer=re.compile(r"/appointments/([0-9]{1,18})\?created=1"),
     own={"patient_id": "patient", "referral_id": "referral"},
     in_force={"status": "booked"},
@@ -635,6 +697,8 @@ CLINIC = World(
         "start": (moment, lambda case, row: f"{text(row, 'date')} {text(row, 'start')}"),
         "reference": (words, lambda case, row: text(row, "reference")),
     },
+    closed={"final": 1},
+    disclosed={"chosen": (moment, lambda case, row: f"{text(row, 'date')} {text(row, 'start')}")},
 )
 
 
@@ -676,8 +740,9 @@ def decided(case: Case, row: Row) -> str:
 
 
 CLAIMS = World(
-    tables=names("claim claim_line decision document endorsement history message notice person policy"),
+    tables=names("carried claim claim_line decision document endorsement history message notice person policy"),
     commit_table="decision",
+    form="/approve/review",
     answer=re.compile(r"/decisions/([0-9]{1,18})\?created=1"),
     own={"claim_id": "claim"},
     in_force={"status": "in force", "outcome": "approved"},
@@ -686,6 +751,8 @@ CLAIMS = World(
     leeway=claims_leeway,
     continued=None,
     stored={"amount": (money, decided), "reference": (words, lambda case, row: text(row, "reference"))},
+    closed={"final": 1},
+    disclosed={"chosen": (money, decided)},
 )
 
 
@@ -701,8 +768,11 @@ class Rules(NamedTuple):
 RULES: Mapping[str, Rules] = {
     "EnvOS/ClinicStale-v0": Rules("clinic", "stale", False, CLINIC),
     "EnvOS/ClaimsStale-v0": Rules("claims", "stale", True, CLAIMS),
+    "EnvOS/ClinicContested-v0": Rules("clinic", "contested", True, CLINIC),
+    "EnvOS/ClinicGhost-v0": Rules("clinic", "ghost", True, CLINIC),
+    "EnvOS/ClaimsGhost-v0": Rules("claims", "ghost", True, CLAIMS),
 }
-"""By environment. A phenomenon that changes what is right, or whose doing counts, gets rules of its own."""
+"""By environment. What somebody else takes is taken in truth, too; what the software makes of a commit is not."""
 
 
 # --- The audit ------------------------------------------------------------------------------------

@@ -152,6 +152,7 @@ def ways(line: Scenario, world: World) -> dict[str, tuple[Callable[[Policy], Pol
     links = [link.href for link in world.navigation]
     odd = [goto("/nowhere/1"), "goto('//elsewhere')", goto(f"{links[0]}?x=%20a#top")]
     refused = [goto(f"{page.partition('{')[0]}?{'x=1'}") for page in ("/new/review", "/approve/review")]
+    kinds = {**world.report, **{name: world.report[field] for name, field in world.disclosures.items()}}
     return {
         "plain": (lambda policy: policy, True),
         "extra_reads": (lambda policy: first(policy, map(goto, links)), True),
@@ -182,7 +183,7 @@ def ways(line: Scenario, world: World) -> dict[str, tuple[Callable[[Policy], Pol
             True,
         ),
         "report_in_another_notation": (
-            lambda policy: reporting(policy, lambda f: report(**{k: _noted(world.report[k], v) for k, v in f.items()})),
+            lambda policy: reporting(policy, lambda f: report(**{k: _noted(kinds[k], v) for k, v in f.items()})),
             True,
         ),
         "report_in_single_quotes": (lambda policy: reporting(policy, _quoted), True),

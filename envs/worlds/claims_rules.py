@@ -63,7 +63,7 @@ def continuation(task: Row) -> None:
 def reviewed(params: Mapping[str, str]) -> dict[str, Scalar]:
     """The columns of the approval that a request for the form's review is about; None where a number is none."""
     claim = params.get("claim", "")
-    key = int(claim) if claim.isdecimal() and len(claim) < 10 else None
+    key = int(claim) if claim.isascii() and claim.isdecimal() and len(claim) < 10 else None
     return {"claim_id": key, "amount": cents(params.get("amount", ""))}
 
 

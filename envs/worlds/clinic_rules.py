@@ -48,7 +48,10 @@ def continuation(task: Row) -> Continuation:
 def reviewed(params: Mapping[str, str]) -> dict[str, Scalar]:
     """The columns of the booking that a request for the form's review is about; None where a number is none."""
     numbers = {"referral_id": params.get("referral", ""), "slot_id": params.get("slot", "")}
-    return {name: int(text) if text.isdecimal() and len(text) < 10 else None for name, text in numbers.items()}
+    return {
+        name: int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+        for name, text in numbers.items()
+    }
 
 
 def answer(state: State, task: Row) -> dict[str, Scalar]:

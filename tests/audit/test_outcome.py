@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envos.certify.audit import outcome
-from envos.certify.policies import Observation, Policy, Steps, policies
+from envos.certify.policies import Observation, Policy, Steps, policies, winner
 from envos.certify.policies.reading import NotFound, Part, elements
 from envos.certify.rollout import Episode, go_on, play
 from envos.envs.action import Action, click, fill, goto, noop, parse, report, select_option
@@ -32,9 +32,11 @@ from envos.envs.scenario import SCENARIOS
 from envos.wrappers.archive import Archive
 
 CLINIC, CLAIMS = "EnvOS/ClinicStale-v0", "EnvOS/ClaimsStale-v0"
-IDS = tuple(name for name in SCENARIOS if name in outcome.RULES)
+IDS, STALE = tuple(SCENARIOS), (CLINIC, CLAIMS)
 SOURCE = Path(outcome.__file__)
-ALL = {CLINIC: {"I1", "I2", "I3", "I4", "I5"}, CLAIMS: {"I1", "I2", "I3", "I5"}}
+ALL = {
+    name: {"I1", "I2", "I3", "I5"} | ({"I4"} if line.world == "clinic" else set()) for name, line in SCENARIOS.items()
+}
 Json = dict[str, Any]
 Change = Callable[["Copy"], object]
 
@@ -166,12 +168,12 @@ def test_agrees_on_scripted_policies(environment: str, anchor: str, tmp_path: Pa
     split = {"first": "validation", "any": "test"}[anchor]
     env = Archive(gymnasium.make(f"envos:{environment}", split=split, anchor=anchor), tmp_path)
     for condition in line.conditions:
-        for scripted in policies(line.world).values():
+        for scripted in policies(line.world, line.phenomenon).values():
             episode = play(env, scripted.policy, 11, {"condition": condition})
             tally.add(env.folder, episode)
     env.close()
     assert tally.wrong == []
-    assert tally.counted >= 60
+    assert tally.counted >= 45
     assert {name for name, value in tally.seen if value == "true"} == ALL[environment]
 
 
@@ -258,7 +260,9 @@ def test_agrees_on_meddlers(environment: str, tmp_path: Path) -> None:
     env = Archive(gymnasium.make(f"envos:{environment}"), tmp_path)
     inner = env.unwrapped
     assert isinstance(inner, EnvOS)
-    names = ["late_reread", "late_reread", "reference", *sorted(policies(line.world, line.phenomenon))]
+    best = winner(line)
+    assert best is not None
+    names = [best.name, best.name, "reference", *sorted(policies(line.world, line.phenomenon))]
     for seed in range(150):
         chance = random.Random(seed)  # noqa: S311 - what an agent does, not what an instance holds
         condition, anchor = chance.choice(line.conditions), chance.choice(["first", "any"])
@@ -312,7 +316,7 @@ def early(observation: Observation, inner: EnvOS) -> Part:
     return (yield click(button))
 
 
-@pytest.mark.parametrize("environment", IDS)
+@pytest.mark.parametrize("environment", STALE)
 def test_the_agent_writes_the_coming_value(environment: str, tmp_path: Path) -> None:
     """The truth has the changed value even where the change found it written, so that its write says nothing."""
     env = Archive(gymnasium.make(f"envos:{environment}", condition="OFF-A", anchor="first"), tmp_path)
@@ -364,7 +368,7 @@ def clock(total: int) -> str:
 def successes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One archive of a full success of each environment."""
     found = {}
-    for environment in IDS:
+    for environment in STALE:
         root = tmp_path_factory.mktemp("success")
         env = Archive(gymnasium.make(f"envos:{environment}", condition="OFF-A", anchor="first"), root)
         for seed in range(50):
@@ -642,7 +646,7 @@ def test_worked_rows(
 
 def test_an_untriggered_failure(successes: dict[str, Path], tmp_path: Path) -> None:
     """Claims without the change count as a failure, whatever the terms say; the clinic's do not count at all."""
-    for environment in IDS:
+    for environment in STALE:
         copy = Copy(successes[environment])
         copy.records = [one for one in copy.records if one[0] != "fire" and one[1].get("actor") != "perturbation"]
         copy.post["perturbation_guard"]["rows"] = []
@@ -746,7 +750,7 @@ def refused(path: Path, words: str) -> None:
 
 def test_exit_codes(successes: dict[str, Path], tmp_path: Path) -> None:
     """0 all true, 1 some false, 2 unusable; the answer stands on standard output in words or JSON."""
-    for environment in IDS:
+    for environment in STALE:
         good = run(successes[environment], "--json")
         assert (good.returncode, good.stderr) == (0, "")
         assert json.loads(good.stdout) == outcome.audit(successes[environment])
@@ -949,7 +953,7 @@ def spots(value: Any) -> Iterator[tuple[Any, Any]]:
 @given(data=st.data())
 def test_anything_anywhere(successes: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     """Any JSON value in any place of a sealed archive: an answer, never an exception, and it can be printed."""
-    copy = Copy(successes[data.draw(st.sampled_from(IDS))])
+    copy = Copy(successes[data.draw(st.sampled_from(STALE))])
     relevant = [record for record in copy.records if record[0] in outcome.RECORDS]
     places = [*spots(copy.pre), *spots(copy.post), *spots([one for _, one in relevant])]
     where, key = data.draw(st.sampled_from(places))
