@@ -209,6 +209,12 @@ def controls(line: Scenario, world: World, condition: str, case: str = "") -> li
     return made
 
 
+def tool_controls(line: Scenario, world: World, condition: str, case: str = "") -> list[Control]:
+    """The scripted policies of an environment that call tools, each as it is declared on pages."""
+    known = policies(f"tools_{line.world}", line.phenomenon)
+    return [Control(f"tools_{name}", one.policy, _declared(one, condition, case)) for name, one in known.items()]
+
+
 def _declared(scripted: Scripted, condition: str, case: str) -> bool:
     wanted = expected(scripted, condition, case)
     return wanted.win

@@ -26,7 +26,7 @@ from envos.certify.challenge.archives import (
     sheet,
     undigested,
 )
-from envos.certify.challenge.controls import Control, controls
+from envos.certify.challenge.controls import Control, controls, tool_controls
 from envos.certify.challenge.files import CLAIMS, FILES, MANIFESTS, TEXTS
 from envos.certify.challenge.records import EDITS, edited
 from envos.certify.challenge.tools import FAILURE, REJECTED, SUCCESS, TOOLS, Answers, judged
@@ -40,11 +40,14 @@ from envos.envs.evidence import Evidence, canonical, sha256
 from envos.envs.scenario import ANCHORS, scenario
 from envos.envs.streams import Stream
 from envos.errors import UsageError
+from envos.wrappers.tools import ToolActions
 
 RAW, SEALED, CONTROL = "raw", "resealed", "control"
 UNIT = 8
 """Cases of one episode: a control and seven corruptions of it."""
 SPLIT = "test"
+TOOLED = 0.25
+"""Share of the units that are played by tools."""
 _TRIES = 60
 
 Progress = Callable[[int], None]
@@ -105,6 +108,11 @@ def _env(environment: str) -> EnvOS:
     return make_env(environment, SPLIT)
 
 
+@lru_cache(maxsize=8)
+def _by_tools(environment: str) -> ToolActions:
+    return ToolActions(make_env(environment, SPLIT))
+
+
 class Base(NamedTuple):
     """A valid episode: who played it, its evidence, its text, its files."""
 
@@ -117,15 +125,21 @@ class Base(NamedTuple):
 
 
 def base(environment: str, stream: Stream) -> Base:
-    """A counted episode, drawn: condition, anchor, instance and kind of episode. Raises UsageError after many tries."""
-    env, line = _env(environment), scenario(environment)
+    """A counted episode, drawn: condition, anchor, instance, pages or tools, and kind of episode.
+
+    Raises UsageError after many tries.
+    """
+    line = scenario(environment)
     for _ in range(_TRIES):
         condition, anchor, seed = stream.pick(line.conditions), stream.pick(ANCHORS), stream.below(100_000)
+        tools = stream.chance(TOOLED)
+        env = _by_tools(environment).unwrapped if tools else _env(environment)
         env.reset(seed=seed, options={"condition": condition, "anchor": anchor})
         plan, instance = env.plan, env.instance
-        one = stream.pick(controls(line, env.world, condition, str(plan.task.get("case", ""))))
+        known = tool_controls if tools else controls
+        one = stream.pick(known(line, env.world, condition, str(plan.task.get("case", ""))))
         options = {"condition": condition, "anchor": anchor, "policy": one.name, "model": "m-1"}
-        episode = play(env, one.policy, seed, options)
+        episode = play(_by_tools(environment) if tools else env, one.policy, seed, options)
         fact = instance.roles.fact
         if not episode.verdict["counted"] or fact is None:
             continue
