@@ -1,7 +1,7 @@
-"""Greedy episodes of a network on instances that it was not trained on."""
+"""Greedy episodes of a network on instances that it was not trained on, and scripted policies on the same ones."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,7 +9,10 @@ import gymnasium
 import numpy as np
 import torch
 
+from envos.certify.policies import policies
+from envos.certify.rollout import play
 from envos.certify.twokey import TwoKeyReward
+from envos.envs.scenario import scenario
 from envos.train.net import Pointer, tensors
 from envos.wrappers.numeric import NumericView
 
@@ -19,8 +22,12 @@ TOGETHER = 32
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a policy fared under one condition and anchor; rates are over the counted episodes, None without any."""
+    """How a policy fared under one condition and anchor; rates are over the counted episodes, None without any.
 
+    `actions` is a mean over all episodes; `differ` are those on which the two keys did, of the share that was audited.
+    """
+
+    policy: str
     environment: str
     condition: str
     anchor: str
@@ -31,6 +38,7 @@ class Score:
     actions: float
     validity: dict[str, int]
     signatures: dict[str, int]
+    differ: int
 
     def to_json(self) -> dict[str, Any]:
         """The score as JSON data."""
@@ -45,11 +53,18 @@ def make(environment: str, audit: float = 0.0, **keywords: Any) -> NumericView:
 
 @torch.no_grad()
 def episodes(
-    net: Pointer, environment: str, condition: str, anchor: str, seeds: Sequence[int], split: str = "test"
+    net: Pointer,
+    environment: str,
+    condition: str,
+    anchor: str,
+    seeds: Sequence[int],
+    split: str = "test",
+    audit: float = 0.0,
 ) -> Iterable[dict[str, Any]]:
     """The verdicts of greedy episodes, as each ends; `seed` and `actions` are added to each."""
     envs = [
-        make(environment, condition=condition, anchor=anchor, split=split) for _ in range(min(TOGETHER, len(seeds)))
+        make(environment, audit, condition=condition, anchor=anchor, split=split)
+        for _ in range(min(TOGETHER, len(seeds)))
     ]
     waiting = list(seeds)[::-1]
     running: dict[int, tuple[int, int, Any]] = {}
@@ -77,12 +92,37 @@ def episodes(
 
 
 def score(
-    net: Pointer, environment: str, condition: str, anchor: str, seeds: Sequence[int], split: str = "test"
+    net: Pointer,
+    environment: str,
+    condition: str,
+    anchor: str,
+    seeds: Sequence[int],
+    split: str = "test",
+    audit: float = 0.0,
 ) -> Score:
-    """How a network fares, greedily, under one condition and anchor."""
-    found = list(episodes(net, environment, condition, anchor, seeds, split))
+    """How a network fares, greedily, under one condition and anchor; a share of its episodes is audited."""
+    found = list(episodes(net, environment, condition, anchor, seeds, split, audit))
+    return summed("agent", environment, condition, anchor, found)
+
+
+def scripted(
+    policy: str, environment: str, condition: str, anchor: str, seeds: Sequence[int], split: str = "test"
+) -> Score:
+    """How a scripted policy fares on pages, on the same instances."""
+    line = scenario(environment)
+    act = policies(line.world, line.phenomenon)[policy].policy
+    env = gymnasium.make(f"envos:{environment}", split=split, disable_env_checker=True)
+    played = [play(env, act, seed, {"condition": condition, "anchor": anchor}) for seed in seeds]
+    env.close()
+    found = [{**one.verdict, "actions": one.steps} for one in played]
+    return summed(policy, environment, condition, anchor, found)
+
+
+def summed(policy: str, environment: str, condition: str, anchor: str, found: Sequence[Mapping[str, Any]]) -> Score:
+    """The score of these verdicts, to each of which `actions` is added."""
     counted = [one for one in found if one["counted"]]
     return Score(
+        policy,
         environment,
         condition,
         anchor,
@@ -93,4 +133,5 @@ def score(
         sum(one["actions"] for one in found) / len(found),
         dict(sorted(Counter(one["validity"] for one in found).items())),
         dict(sorted(Counter(name for one in found for name in one["signatures"]).items())),
+        sum(any(reason["code"] == "keys_differ" for reason in one["reasons"]) for one in found),
     )

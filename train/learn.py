@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from envos.envs.scenario import ANCHORS
+from envos.certify.policies import winner
+from envos.envs.scenario import ANCHORS, scenario
 from envos.errors import UsageError
 from envos.train.arms import Arm
 from envos.train.clone import clone, collect
-from envos.train.evaluate import Score, score
+from envos.train.evaluate import Score, score, scripted
 from envos.train.net import Pointer
 from envos.train.rllib_ppo import Run, Settings, begin, iterate, resume
 
@@ -29,6 +30,11 @@ LOOKS = 60
 """Validation instances of each arm in such a look."""
 SOLVED = 0.98
 """A run ends when every arm's success is this much in a look."""
+
+AUDITED = 0.1
+"""Share of an evaluation's episodes on which both keys are turned."""
+BASELINE = 50
+"""Test instances of each arm that the scripted baselines play."""
 
 Tell = Callable[[str], None]
 
@@ -131,8 +137,18 @@ def look(run: Run) -> dict[str, float]:
 
 
 def evaluation(net: Pointer, arms: Iterable[Arm], path: Path, episodes: int = 500) -> list[Score]:
-    """Greedy scores on test instances, under both anchors; written as JSON, too."""
-    found = [score(net, *arm, anchor, range(episodes), "test") for arm in arms for anchor in ANCHORS]
+    """Greedy scores on test instances, under both anchors, with scripted baselines beside them; written as JSON, too.
+
+    The baselines are `reference`, of which the clone is made, and the policy that wins everywhere. Both keys are turned
+    on a tenth of the agent's episodes.
+    """
+    found = []
+    for name, condition in arms:
+        best = winner(scenario(name))
+        known = ("reference",) if best is None else ("reference", best.name)
+        for anchor in ANCHORS:
+            found.append(score(net, name, condition, anchor, range(episodes), "test", AUDITED))
+            found += [scripted(one, name, condition, anchor, range(min(episodes, BASELINE))) for one in known]
     path.write_text(json.dumps([one.to_json() for one in found], indent=1), encoding="utf-8")
     return found
 

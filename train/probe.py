@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from envos.envs.env import EnvOS
 from envos.envs.streams import Stream
 from envos.train.evaluate import make
 from envos.train.net import Pointer, tensors
@@ -55,7 +56,11 @@ def probe(net: Pointer, environment: str, condition: str, seeds: Sequence[int], 
 
 
 def _differs(view: NumericView) -> bool:
-    """Whether the page shows another value than was noted under its key."""
+    """Whether the page is one of the source's, and shows another value than was noted under its key."""
+    inner = view.unwrapped
+    assert isinstance(inner, EnvOS)  # noqa: S101 - NumericView has made sure
+    if view.path not in {route.partition("{")[0] for route in inner.plan.surfaces}:
+        return False
     return any(_otherwise(view, place * len(VERBS)) for place in range(len(view.screen.items)))
 
 

@@ -113,6 +113,12 @@ def _by_tools(environment: str) -> ToolActions:
     return ToolActions(make_env(environment, SPLIT))
 
 
+def _core(env: ToolActions) -> EnvOS:
+    inner = env.unwrapped
+    assert isinstance(inner, EnvOS)  # noqa: S101 - made just so
+    return inner
+
+
 class Base(NamedTuple):
     """A valid episode: who played it, its evidence, its text, its files."""
 
@@ -133,7 +139,7 @@ def base(environment: str, stream: Stream) -> Base:
     for _ in range(_TRIES):
         condition, anchor, seed = stream.pick(line.conditions), stream.pick(ANCHORS), stream.below(100_000)
         tools = stream.chance(TOOLED)
-        env = _by_tools(environment).unwrapped if tools else _env(environment)
+        env = _core(_by_tools(environment)) if tools else _env(environment)
         env.reset(seed=seed, options={"condition": condition, "anchor": anchor})
         plan, instance = env.plan, env.instance
         known = tool_controls if tools else controls

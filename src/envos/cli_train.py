@@ -107,18 +107,23 @@ def _print(title: str, found: Sequence[Score], as_json: bool) -> None:
         console().print(scores(title, found))
 
 
+_KEYS = "; on a tenth of the agent's episodes both keys were turned: {} differ"
+
+
 def scores(title: str, found: Sequence[Score]) -> Table:
-    """The table of scores: one line for each arm and anchor."""
+    """The table of scores: one line for each arm, anchor and policy."""
+    differ, beside = sum(one.differ for one in found), any(one.policy != "agent" for one in found)
     shown = table(
         title,
-        ("environment", "condition", "anchor", ">n", ">counted", ">success", ">fraction", ">actions"),
-        "success, fraction: over the counted episodes",
+        ("environment", "condition", "anchor", "policy", ">n", ">counted", ">success", ">fraction", ">actions"),
+        "success, fraction: over the counted episodes" + (_KEYS.format(differ) if beside else ""),
     )
     for one in found:
         shown.add_row(
             one.environment,
             one.condition,
             one.anchor,
+            one.policy,
             str(one.episodes),
             str(one.counted),
             share(one.success),

@@ -1,7 +1,7 @@
 """Clone, PPO and curriculum, small: that they run, resume, and never learn from what does not count."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +13,9 @@ pytest.importorskip("torch", reason="torch is an extra: envos[rllib]")
 
 import torch
 
+import envos.certify.twokey as twokey
+import envos.train.learn as learning
+from envos.certify.twokey import Difference, Keys, compare
 from envos.errors import UnknownName, UsageError
 from envos.train.arms import Arms, Ended, arms
 from envos.train.clone import clone, collect, loss
@@ -163,3 +166,28 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
         run.algorithm.stop()
     finally:
         ray.shutdown()
+
+
+def test_an_evaluation_has_scripted_baselines_beside_the_agent_and_turns_both_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An untrained network, `reference` and the policy that wins: what each is known to reach under OFF-A."""
+    torch.manual_seed(0)
+    monkeypatch.setattr(learning, "AUDITED", 1.0)
+    arm = ("EnvOS/ClaimsStale-v0", "OFF-A")
+    found = learning.evaluation(Pointer(), [arm], tmp_path / "scores.json", episodes=3)
+    assert [(one.policy, one.anchor) for one in found] == [
+        (name, anchor) for anchor in ("first", "any") for name in ("agent", "reference", "late_reread")
+    ]
+    success = {one.policy: one.success for one in found}
+    assert success == {"agent": 0.0, "reference": 0.0, "late_reread": 1.0}
+    assert [one.differ for one in found] == [0] * 6
+    assert json.loads((tmp_path / "scores.json").read_text()) == [one.to_json() for one in found]
+
+    def lie(folder: object) -> Keys:
+        keys = compare(str(folder))
+        return replace(keys, differences=(Difference("I1", "true", "the auditor false"),))
+
+    monkeypatch.setattr(twokey, "compare", lie)
+    (agent, *_) = learning.evaluation(Pointer(), [arm], tmp_path / "again.json", episodes=3)
+    assert (agent.counted, agent.differ, agent.success) == (0, 3, None)
