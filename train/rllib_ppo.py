@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -38,7 +38,9 @@ class Settings:
     those in which the agent never got as far as the change are scored 0, all others dropped. An agent that is never
     told so may learn to get nowhere. The bonus for `entropy` is gone after `calm` steps, and `gamma` is well below 1:
     else nothing tells an agent that may report now from one that goes around once more, and greedily it goes around
-    for ever. `audit` is the share of the episodes that must pass both keys to count (`certify.twokey`).
+    for ever. An arm in which the agent always fails is drawn `focus` times as often as one in which it never does (1:
+    all evenly): a clone knows most of them already. `audit` is the share of the episodes that must pass both keys to
+    count (`certify.twokey`).
     """
 
     arms: tuple[Arm, ...]
@@ -58,6 +60,7 @@ class Settings:
     gamma: float = 0.99
     clone: str = ""
     audit: float = 0.0
+    focus: int = 4
 
 
 class PointerModule(TorchRLModule, ValueFunctionAPI):
@@ -189,6 +192,7 @@ class Run:
     curriculum: Curriculum
     steps: int = 0
     iterations: int = 0
+    success: dict[Arm, float] = field(default_factory=dict)
 
     def net(self) -> Pointer:
         """A copy of the network as it is now."""
@@ -205,14 +209,19 @@ class Run:
         (folder / "run.json").write_text(json.dumps(counts, indent=1), encoding="utf-8")
 
     def allow(self) -> None:
-        """Tell all environments which arms they draw from."""
-        chosen = self.curriculum.arms()
+        """Tell all environments which arms they draw from, and by repeating them, how often."""
+        chosen = drawn(self.curriculum.arms(), self.success, self.settings.focus)
 
         def tell(runner: Any) -> None:
             if runner.env is not None:
                 runner.env.unwrapped.call("allow", chosen)
 
         self.algorithm.env_runner_group.foreach_env_runner(tell)
+
+
+def drawn(chosen: Sequence[Arm], success: Mapping[Arm, float], focus: int) -> list[Arm]:
+    """The arms, each repeated 1 to `focus` times by how often the agent fails there; once where that is not known."""
+    return [arm for arm in chosen for _ in range(1 + round((focus - 1) * (1 - success.get(arm, 1.0))))]
 
 
 def begin(settings: Settings) -> Run:
@@ -253,8 +262,12 @@ def iterate(run: Run) -> dict[str, Any]:
         where: {name: mean for name, value in values.items() if not math.isnan(mean := float(np.mean(value)))}
         for where, values in runners.get("envos", {}).items()
     }
-    if run.settings.stages and _advance(run, measured):
-        run.allow()
+    if run.settings.stages:
+        _advance(run, measured)
+    for arm in run.settings.arms:
+        where = f"{arm[0].rpartition('/')[2]}/{arm[1]}"
+        run.success[arm] = measured.get(where, {}).get("success", run.success.get(arm, 1.0))
+    run.allow()
     return {
         "iteration": run.iterations,
         "steps": run.steps,
@@ -264,12 +277,12 @@ def iterate(run: Run) -> dict[str, Any]:
     }
 
 
-def _advance(run: Run, measured: Mapping[str, Mapping[str, float]]) -> bool:
-    """Take an iteration's episodes of the newest stage into the curriculum; whether a stage more began."""
+def _advance(run: Run, measured: Mapping[str, Mapping[str, float]]) -> None:
+    """Take an iteration's episodes of the newest stage into the curriculum."""
     here = run.curriculum
     for arm in here.stages[here.level]:
         values = measured.get(f"{arm[0].rpartition('/')[2]}/{arm[1]}", {})
         for name, success in (("lost", False), ("won", True)):
             for _ in range(round(values.get(name, 0))):
                 here.note(arm, success)
-    return here.rise()
+    here.rise()

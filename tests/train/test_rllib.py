@@ -24,7 +24,7 @@ from envos.train.evaluate import score
 from envos.train.learn import load_net, save_net
 from envos.train.net import Pointer
 from envos.train.probe import probe
-from envos.train.rllib_ppo import Settings, Watch, begin, iterate, resume, revived, uncounted
+from envos.train.rllib_ppo import Settings, Watch, begin, drawn, iterate, resume, revived, uncounted
 
 CLINIC, CLAIMS = "EnvOS/ClinicStale-v0", "EnvOS/ClaimsStale-v0"
 SMALL = {"environments": 4, "batch": 150, "minibatch": 75, "epochs": 1}
@@ -191,3 +191,12 @@ def test_an_evaluation_has_scripted_baselines_beside_the_agent_and_turns_both_ke
     monkeypatch.setattr(twokey, "compare", lie)
     (agent, *_) = learning.evaluation(Pointer(), [arm], tmp_path / "again.json", episodes=3)
     assert (agent.counted, agent.differ, agent.success) == (0, 3, None)
+
+
+def test_arms_in_which_the_agent_fails_are_drawn_more_often() -> None:
+    one, other, third = (CLINIC, "L0"), (CLINIC, "OFF-A"), (CLINIC, "CUE-A")
+    success = {one: 1.0, other: 0.0, third: 0.5}
+    assert drawn([one, other, third], success, 4) == [one, *[other] * 4, *[third] * 3]
+    assert drawn([one, other], success, 1) == [one, other]
+    # What is not known yet is drawn as often as what is solved.
+    assert drawn([one, other], {}, 4) == [one, other]
