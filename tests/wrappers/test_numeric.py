@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from envos.certify.policies import policies
+from envos.certify.rollout import play
 from envos.envs.env import MEMO_LIMIT, EnvOS
 from envos.envs.scenario import SCENARIOS
 from envos.envs.streams import Stream
@@ -146,6 +148,76 @@ def test_the_reference_is_competent_and_stale(environment: str) -> None:
             assert (verdict["validity"], verdict["fraction"]) == ("counted", pytest.approx(wanted)), (condition, seed)
             assert reward == float(wanted == 1.0)
     view.close()
+
+
+def pressed(view: NumericView, *texts: str) -> int | None:
+    """The pair that acts on the first link or button of one of these texts."""
+    for place, item in enumerate(view.screen.items):
+        if item.text in texts and item.role in ("link", "button"):
+            return place * len(VERBS)
+    return None
+
+
+def kept(view: NumericView) -> int | None:
+    """The pair that notes what the memory holds otherwise, of the page's own record."""
+    for place, item in enumerate(view.screen.items):
+        if view.noted_otherwise(place) and (item.label == "Reimbursement limit" or view.task.names(item.text)):
+            return place * len(VERBS) + VERBS.index("note")
+    return None
+
+
+class LateReread:
+    """The careful clerk who, when he is about to commit for the first time, goes back to the source; in pairs."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.looked = False
+
+    def __call__(self, view: NumericView) -> int:
+        claims = "amount" in view.labels
+        wanted = reference(view)
+        if not self.looked and wanted == pressed(view, "Confirm booking", "Approve claim") and "/review" in view.path:
+            self.looked, self.left = True, 2 if claims else 1
+            return pressed(view, "Claims" if claims else "Sessions") or 0
+        if view.screen.covered or not self.left:
+            return wanted
+        if claims and view.path == "/claims":
+            return next(
+                place * len(VERBS)
+                for place, item in enumerate(view.screen.items)
+                if item.cells and item.at and view.task.names(item.text)
+            )
+        if claims and view.path == "/claims/":
+            policy = next(place for place, item in enumerate(view.screen.items) if item.label == "Policy")
+            return policy * len(VERBS)
+        self.left = 0
+        return kept(view) or pressed(view, "Claims" if claims else "Referrals") or 0
+
+
+@pytest.mark.parametrize("environment", STALE)
+@pytest.mark.parametrize("anchor", ["first", "any"])
+def test_late_reread_scores_in_pairs_as_on_pages(environment: str, anchor: str) -> None:
+    """The policy that wins everywhere can be expressed: every condition, the same verdict as the scripted one."""
+    line = SCENARIOS[environment]
+    pages = gymnasium.make(f"envos:{environment}", split="validation", disable_env_checker=True)
+    view = make(environment, anchor=anchor, split="validation")
+    names = ("validity", "counted", "endpoint", "fraction", "signatures")
+    for condition in line.conditions:
+        for seed in range(3):
+            options = {"condition": condition, "anchor": anchor}
+            wanted = play(pages, policies(line.world)["late_reread"].policy, seed, options).verdict
+            act = LateReread()
+            observation, _ = view.reset(seed=seed, options={"condition": condition})
+            ended = False
+            while not ended:
+                action = act(view)
+                assert observation["action_mask"][action] == 1, (condition, seed, view.path)
+                observation, _, terminated, truncated, info = view.step(action)
+                ended = terminated or truncated
+            assert {name: info["verdict"][name] for name in names} == {name: wanted[name] for name in names}
+            assert info["verdict"]["endpoint"] is True
+    view.close()
+    pages.close()
 
 
 def test_equal_episodes_give_equal_arrays() -> None:
