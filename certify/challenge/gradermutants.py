@@ -29,17 +29,20 @@ from envos.certify.forgery import Draft, Original
 from envos.certify.log import read
 from envos.certify.matrix import expected
 from envos.certify.mutants import mutants
-from envos.certify.policies import policies
+from envos.certify.policies import policies, winner
 from envos.certify.rollout import play
+from envos.envs.env import EnvOS
 from envos.envs.evidence import Evidence
-from envos.envs.scenario import SCENARIOS
+from envos.envs.scenario import SCENARIOS, Scenario
 from envos.rewards.verdict import verify
+from envos.wrappers.tools import ToolActions
 
 MODULES = ("compare", "invariants", "journal", "sequence", "statediff", "trace", "trigger", "validity", "verdict")
 """What decides: signatures and measures of exposure are reported, never scored."""
 PACKAGE = "envos.rewards"
-DAMAGED = ("L2", "OFF-A", "LIVE-A", "ON-A")
-"""Conditions whose winning episode is damaged: announced, silent, and with each promise of the review step."""
+DAMAGED = ("L2", "OFF-A", "LIVE-A", "ON-A", "REV-A", "FIN-A")
+"""Conditions whose winning episode is damaged: announced, silent, with each promise of the review step, and each way in
+which something else than was chosen can come to be stored."""
 ALARM = 20
 """Seconds after which a mutant that does not come to an end is dead."""
 EQUIVALENT: Mapping[str, str] = {}
@@ -260,6 +263,7 @@ def questions(seed: int = 3) -> tuple[Question, ...]:
             for anchor in ("first", "any"):
                 declared += _of_arm(env, line, condition, anchor, seed)
         env.close()
+        declared += _by_tools(line, seed)
     # What mutants are most often killed by comes first: every eleventh question, then every one.
     declared = [*declared[::11], *(item for at, item in enumerate(declared) if at % 11)]
     whole = [item for item in declared if item.name.count(" ") == _WHOLE]
@@ -290,6 +294,26 @@ def _of_arm(env: Any, line: Any, condition: str, anchor: str, seed: int) -> Iter
         if one.name == "plain" and condition in DAMAGED:
             told = Original(evidence, env.plan, env.world, env.instance.roles.fact, read(evidence.records, env.plan))
             yield from _damaged(name, told)
+
+
+def _by_tools(line: Scenario, seed: int) -> Iterator[Question]:
+    """The scripted policies that call tools, as they are declared on pages, and the winning episode damaged."""
+    tools = ToolActions(make_env(line.id, "test"))
+    env = tools.unwrapped
+    assert isinstance(env, EnvOS)  # noqa: S101 - made just so
+    best = winner(line)
+    for condition in line.conditions:
+        for name, one in policies(f"tools_{line.world}", line.phenomenon).items():
+            play(tools, one.policy, seed, {"condition": condition, "anchor": "any"})
+            wanted = expected(one, condition, str(env.plan.task.get("case", "")))
+            evidence = env.evidence()
+            told = f"{line.id} {condition} any tools_{name}"
+            yield Question(told, evidence, _never if wanted.lost is None else _is(wanted.win, wanted.lost))
+            fact = env.instance.roles.fact
+            if fact is not None and best is not None and name == best.name and condition in DAMAGED:
+                log = read(evidence.records, env.plan)
+                yield from _damaged(told, Original(evidence, env.plan, env.world, fact, log))
+    tools.close()  # type: ignore[no-untyped-call]
 
 
 def _damaged(name: str, told: Original) -> Iterator[Question]:
