@@ -405,8 +405,9 @@ class World(NamedTuple):
 
     `tables` must be there, for what is missing cannot be compared; `form` is the path to which a commit is sent, and
     `answer` matches where an accepted one leads;
-    `own` maps columns of the commit table to the task's records; `right` gives the values of every right row, and what
-    they follow from; `leeway` the values that the task itself moves, each with what it has to be (None: anything);
+    `own` maps columns of the commit table to the task's records; `entails` columns of a commit to the table and the
+    column of what goes with it; `right` gives the values of every right row, and what they follow from; `leeway` the
+    values that the task itself moves, each with what it has to be (None: anything);
     `stored` how a row in force is reported, field by field; `closed` says that a row can no longer be changed, and
     `disclosed` which field may then be added to the report, and how the value of a right row is told in it.
     """
@@ -417,6 +418,7 @@ class World(NamedTuple):
     answer: re.Pattern[str]
     own: Mapping[str, str]
     in_force: Mapping[str, Scalar]
+    entails: Mapping[str, tuple[str, str]]
     volatile: frozenset[tuple[str, str]]
     right: Callable[[Case], tuple[list[Row], dict[str, Any]]]
     leeway: Callable[[Case, "World"], Mapping[Place, frozenset[Scalar] | None]]
@@ -483,7 +485,8 @@ def disclosure(case: Case, world: World, right: Row) -> bool:
 def one_commit(case: Case, world: World) -> Term:
     """I2: access log, writes and state each show one commit, it is the same, and it stands.
 
-    A second one in any of the three is a second commit, whatever the others say.
+    A second one in any of the three is a second commit, whatever the others say; and one that was withdrawn and put in
+    force again is not the one that was made.
     """
     asked = [
         int(found[1])
@@ -506,14 +509,23 @@ def one_commit(case: Case, world: World) -> Term:
         return false("access log, writes and state name different rows", **evidence)
     if standing != own:
         return false("the commit is not in force", **evidence)
+    if any(
+        write["actor"] == "agent" and write["op"] == "update" and world.in_force.keys() & write["columns"].keys()
+        for write in case.records["write"]
+        if write["table"] == world.commit_table and write["key"] in own
+    ):
+        return false("the commit was withdrawn and put in force again", **evidence)
     return true("one commit, and it is in force", **evidence)
 
 
 def no_collateral(case: Case, world: World) -> Term:
-    """I3: the post-state is the world without the agent, but for what the task asks for."""
+    """I3: the post-state is the world without the agent, but for what the task asks for, and it wrote nothing else.
+
+    What was put back counts, too: somebody may have acted on it in between.
+    """
     truth, post = case.truth, case.post
     leeway, own = world.leeway(case, world), case.own(world)
-    found: list[str] = []
+    found = list(dict.fromkeys(_strays(case, world, frozenset(leeway))))
     missing = sorted(world.tables - truth.tables.keys() | truth.broken.keys())
     for table in sorted((truth.tables.keys() | post.tables.keys()) - EVALUATOR):
         if table not in truth.tables:
@@ -530,6 +542,34 @@ def no_collateral(case: Case, world: World) -> Term:
             f"table {show(missing[0])} cannot be compared: it lacks, whole or in part, in one of the states"
         )
     return true("nothing else differs", rows=sum(map(len, truth.tables.values())))
+
+
+def _strays(case: Case, world: World, places: frozenset[Place]) -> Iterator[str]:
+    """What the agent wrote that is neither a commit of the task, nor goes with one, nor is at one of these places."""
+    wanted = {column: case.target(key) for column, key in world.own.items()}
+    own: set[int] = set()
+    follows: set[Place] = set()
+    for write in case.records["write"]:
+        if write["table"] != world.commit_table:
+            continue
+        if (write["actor"], write["op"]) == ("agent", "insert"):
+            new = {column: pair[1] for column, pair in write["columns"].items()}
+            if all(same(new.get(column), value) for column, value in wanted.items()):
+                own.add(write["key"])
+        if write["key"] in own:
+            for column, (table, moved) in world.entails.items():
+                follows |= {(table, key, moved) for key in write["columns"].get(column, ()) if type(key) is int}
+    for write in case.records["write"]:
+        table, key, op = write["table"], write["key"], write["op"]
+        if write["actor"] != "agent" or table in EVALUATOR or (table == world.commit_table and key in own):
+            continue
+        if op != "update":
+            yield f"{table} {key}: {op} written"
+            continue
+        for column in sorted(write["columns"]):
+            place = (table, key, column)
+            if (table, column) not in world.volatile and place not in places and place not in follows:
+                yield f"{table} {key}: {column} written"
 
 
 def _differences(
@@ -653,8 +693,9 @@ def clinic_leeway(case: Case, world: World) -> Mapping[Place, frozenset[Scalar] 
 
 
 def referral_marked(case: Case, world: World) -> Term:
-    """I4: the target referral is booked, with the reference of a row in force."""
-    references = [get(row, "reference") for row in case.in_force(world).values()]
+    """I4: the target referral is booked, with the reference of a row in force, and was so once that row was made."""
+    booked = {key: get(row, "reference") for key, row in case.in_force(world).items()}
+    references = [*booked.values()]
     if not references:
         return false("there is no booking in force to go on from")
     key = case.target("referral")
@@ -668,6 +709,16 @@ def referral_marked(case: Case, world: World) -> Term:
         return false("the referral is not marked as booked", **evidence)
     if not any(same(marked["appointment_reference"], reference) for reference in references):
         return false("the referral has another reference", **evidence)
+    named = {at for at, reference in booked.items() if same(marked["appointment_reference"], reference)}
+    made: list[int] = []
+    done: list[int] = []
+    for at, write in enumerate(case.records["write"]):
+        if (write["op"], write["table"]) == ("insert", world.commit_table) and write["key"] in named:
+            made.append(at)
+        elif (write["actor"], write["table"], write["key"]) == ("agent", "referral", key):
+            done.append(at)
+    if not made or not done or done[-1] < made[0]:
+        return false("the referral was not marked after the booking was made", **evidence)
     return true("the referral is marked with the booking", **evidence)
 
 
@@ -688,6 +739,7 @@ CLINIC = World(
     answer=re.compile(r"/appointments/([0-9]{1,18})\?created=1"),
     own={"patient_id": "patient", "referral_id": "referral"},
     in_force={"status": "booked"},
+    entails={"slot_id": ("slot", "status")},
     volatile=frozenset({("message", "read"), ("notice", "acknowledged")}),
     right=nearest_slots,
     leeway=clinic_leeway,
@@ -746,6 +798,7 @@ CLAIMS = World(
     answer=re.compile(r"/decisions/([0-9]{1,18})\?created=1"),
     own={"claim_id": "claim"},
     in_force={"status": "in force", "outcome": "approved"},
+    entails={},
     volatile=frozenset({("message", "read"), ("notice", "acknowledged")}),
     right=amount_due,
     leeway=claims_leeway,

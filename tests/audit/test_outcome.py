@@ -477,6 +477,54 @@ def by_another(copy: Copy) -> None:
     copy.commit_write()["actor"] = "colleague"
 
 
+def written(table: str, key: int, columns: Json, op: str = "update") -> Change:
+    """One more write by the agent before the commit's, of which nothing is left in the end."""
+
+    def change(copy: Copy) -> None:
+        commit = copy.commit_write()
+        data = {**commit, "op": op, "table": table, "key": key, "columns": columns}
+        copy.records.insert(copy.records.index(("write", commit)), ("write", data))
+
+    return change
+
+
+def confirmed_again(copy: Copy) -> None:
+    """The commit was withdrawn and put in force again, which the state does not show."""
+    data = {**copy.commit_write(), "op": "update"}
+    stands = copy.own()["status"]
+    for pair in ([stands, "withdrawn"], ["withdrawn", stands]):
+        copy.records.insert(-1, ("write", {**data, "columns": {"status": pair}}))
+
+
+def amended_and_back(copy: Copy) -> None:
+    """What was committed itself was changed, and changed back: that is the task's own row."""
+    data = {**copy.commit_write(), "op": "update"}
+    for pair in (["1", "2"], ["2", "1"]):
+        copy.records.insert(-1, ("write", {**data, "columns": {"form_key": pair}}))
+
+
+def marked_before(copy: Copy) -> None:
+    """The referral was marked before there was a booking."""
+    (mark,) = copy.of("write", table="referral", actor="agent")
+    copy.records.remove(("write", mark))
+    copy.records.insert(copy.records.index(("write", copy.commit_write())), ("write", mark))
+
+
+def marked_by_another(copy: Copy) -> None:
+    """Somebody else marked the referral."""
+    (mark,) = copy.of("write", table="referral", actor="agent")
+    mark["actor"] = "colleague"
+
+
+def moved_and_back(copy: Copy) -> None:
+    """The booking was moved to another slot and back, both of which follow it."""
+    data, slot = {**copy.commit_write(), "op": "update"}, copy.own()["slot_id"]
+    for old, new in ((slot, 9999), (9999, slot)):
+        copy.records.insert(-1, ("write", {**data, "columns": {"slot_id": [old, new]}}))
+        for key, pair in ((old, ["booked", "free"]), (new, ["free", "booked"])):
+            copy.records.insert(-1, ("write", {**data, "table": "slot", "key": key, "columns": {"status": pair}}))
+
+
 def sent_again(copy: Copy) -> None:
     """The form was sent once more, and nothing came of it."""
     asked = copy.commit_request()
@@ -544,6 +592,13 @@ SHARED: tuple[tuple[str, str, Change], ...] = (
     ("history by other hands", "I3", put("history", 1, "by", "Nobody")),
     ("an integer as a float", "I3", put("history", 1, "record_id", float)),
     ("the change taken back", "I3", reverted),
+    ("a message put back", "I3", written("message", 1, {"subject": ["Other", "Other"]})),
+    ("a row of history put in and taken out", "I3", written("history", 900, {"new": [None, "Other"]}, "insert")),
+    ("a message read and unread", "", written("message", 1, {"read": [0, 1]})),
+    ("a row written as it was", "", written("message", 1, {})),
+    ("an evaluator table written", "", written("neutral", 1, {"value": ["-", "-"]})),
+    ("withdrawn and put in force again", "I2", confirmed_again),
+    ("its own row changed and put back", "", amended_and_back),
     ("another reference reported", "I5", told("reference", "X-2")),
     ("one more field reported", "I5", told("more", "")),
     ("no report", "I5", unreported),
@@ -562,6 +617,11 @@ OF_THE_CLINIC: tuple[tuple[str, str, Change], ...] = (
     ("the patient is busy on another day", "", busy(date="2030-01-01")),
     ("the patient is busy until then", "", lambda copy: busy(start="00:00", end=copy.own()["start"])(copy)),
     ("another patient is busy then", "", busy(patient_id=9999)),
+    ("a phone number put back", "I3", written("patient", 1, {"phone": ["555-0000", "555-0001"]})),
+    ("a slot of nobody's put back", "I3", written("slot", 9999, {"status": ["free", "booked"]})),
+    ("the booking moved and back", "", moved_and_back),
+    ("the referral marked before the booking", "I4", marked_before),
+    ("the referral marked by another", "I4", marked_by_another),
     ("a phone number", "I3", put("patient", 1, "phone", "555-0000")),
     ("a bystander's appointment moved", "I3", put("appointment", 1, "date", "2030-01-01")),
     ("a bystander's appointment removed", "I3", remove("appointment", 2)),
@@ -584,6 +644,7 @@ OF_THE_CLINIC: tuple[tuple[str, str, Change], ...] = (
 OF_CLAIMS: tuple[tuple[str, str, Change], ...] = (
     ("a cent more, reported", "I1", a_cent_more),
     ("a cent more", "I1 I5", own(amount=lambda cents: cents + 1)),
+    ("another decision put back", "I3", written("decision", 1, {"amount": [1, 2]})),
     ("the claim is open", "I3", put("claim", "claim", "status", "open")),
     ("the claim's cause", "I3", put("claim", "claim", "cause", "Other")),
     ("a policy's broker", "I3", put("policy", 1, "broker", "Other")),

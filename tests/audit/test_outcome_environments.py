@@ -11,8 +11,11 @@ import gymnasium
 import pytest
 
 from envos.certify.audit import outcome
-from envos.certify.policies import policies
+from envos.certify.policies import Observation, Steps, policies, winner
+from envos.certify.policies.reading import Part, elements
 from envos.certify.rollout import play
+from envos.envs.action import click, fill, goto
+from envos.envs.env import EnvOS
 from envos.envs.scenario import ANCHORS, SCENARIOS
 from envos.wrappers.archive import MANIFEST, Archive
 from envos.wrappers.tools import ToolActions
@@ -226,6 +229,105 @@ def test_a_notice_that_leads_back_to_the_confirmation_is_no_commit(tmp_path: Pat
     assert led[0] == "/new/review"
     assert len(led) > 1
     assert fails(terms(folder)) == ""
+
+
+@pytest.mark.parametrize(
+    ("environment", "policy", "change", "wrong"),
+    [
+        (CONTESTED, "recheck", told(start="2030-01-01 09:00"), "I5"),
+        (CONTESTED, "recheck", told(chosen="2030-01-01 09:00"), "I5"),
+        (CONTESTED, "recheck", stored(end="23:59"), "I1"),
+        (CLINIC, "verify_record", told(reference="X-1"), "I5"),
+        (CLINIC, "verify_record", stored(end="23:59"), "I1"),
+        (CLINIC, "reference", told(), "I1 I5"),
+    ],
+)
+def test_the_clinic(environment: str, policy: str, change: Any, wrong: str, tmp_path: Path) -> None:
+    assert fails(edited(archived(tmp_path, environment, policy, "OFF-A"), change)) == wrong
+
+
+@pytest.mark.parametrize("environment", [CONTESTED, CLINIC])
+def test_the_referral_in_the_clinic(environment: str, tmp_path: Path) -> None:
+    """Marked with another booking's reference, or marked before there was a booking."""
+
+    def other(pre: Json, post: Json, records: list[Json]) -> None:
+        at = {name: place for place, name in enumerate(post["referral"]["columns"])}
+        (row,) = (
+            row for row in post["referral"]["rows"] if row[at["id"]] == records[0]["data"]["plan"]["task"]["referral"]
+        )
+        row[at["appointment_reference"]] = post["appointment"]["rows"][0][at_of(post, "appointment", "reference")]
+
+    def before(pre: Json, post: Json, records: list[Json]) -> None:
+        (mark,) = (one for one in records if one["kind"] == "write" and one["data"]["table"] == "referral")
+        records.remove(mark)
+        records.insert(1, mark)
+
+    policy = {CONTESTED: "recheck", CLINIC: "verify_record"}[environment]
+    for change in (other, before):
+        assert fails(edited(archived(tmp_path, environment, policy, "OFF-A"), change)) == "I4"
+
+
+def at_of(state: Json, table: str, column: str) -> int:
+    place: int = state[table]["columns"].index(column)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({}, ""),
+        ({"chosen": None}, "I1"),
+        ({"chosen": "2030-01-01 09:00"}, "I1 I5"),
+        ({"start": "2030-01-01 09:00"}, "I5"),
+    ],
+)
+def test_what_is_closed_is_disclosed_in_the_clinic(fields: dict[str, str | None], wrong: str, tmp_path: Path) -> None:
+    assert fails(edited(archived(tmp_path, CLINIC, "verify_record", "FIN-A"), told(**fields))) == wrong
+
+
+def save(observation: Observation, label: str, value: str) -> Part:
+    """Fill in the text field and press the button behind it, both with this word in their label."""
+    (box,) = (one.at for one in elements(observation) if one.role == "textbox" and label in one.label.lower())
+    observation = yield fill(box, value)
+    button = next(one.at for one in elements(observation) if one.role == "button" and int(one.at) > int(box))
+    return (yield click(button))
+
+
+def put_back(inner: EnvOS, observation: Observation) -> Part:
+    """Change a bystander's row where no history is kept, and change it back."""
+    state, clinic = inner.state_now(), inner.scenario.world == "clinic"
+    table, column = ("patient", "phone") if clinic else ("decision", "amount")
+    wanted = {} if clinic else {"outcome": "approved", "status": "in force"}
+    found = (dict(zip(state[table].columns, row, strict=True)) for row in state[table].rows.values())
+    row = next(row for row in found if row["id"] != inner.plan.task.get("patient") and wanted.items() <= row.items())
+    old = row[column] if clinic else f"{row[column] // 100}.{row[column] % 100:02}"
+    for value in ("555-1234" if clinic else "77.00", str(old)):
+        observation = yield goto(f"/patients/{row['id']}" if clinic else f"/decisions/{row['id']}/amend")
+        observation = yield from save(observation, column, value)
+    return (yield goto("/"))
+
+
+@pytest.mark.parametrize("environment", SCENARIOS)
+def test_what_is_put_back_was_written(environment: str, tmp_path: Path) -> None:
+    """Otherwise right, and of the change nothing is left in the end: I3 is false, to the verifier as well."""
+    env = Archive(gymnasium.make(f"envos:{environment}", disable_env_checker=True), tmp_path)
+    inner, best = env.unwrapped, winner(SCENARIOS[environment])
+    assert isinstance(inner, EnvOS)
+    assert best is not None
+
+    def act(observation: Observation) -> Steps:
+        observation = yield from put_back(inner, observation)
+        yield from best.policy(observation)
+
+    verdict = play(env, act, 3, {"condition": "L0", "anchor": "first"}).verdict
+    env.close()
+    assert env.folder is not None
+    assert verdict["counted"]
+    pre, post = (json.loads((env.folder / f"{name}.json").read_text()) for name in ("pre", "post"))
+    for table in ("patient", "history") if SCENARIOS[environment].world == "clinic" else ("history", "policy"):
+        assert pre[table] == post[table]
+    assert [name for name, term in verdict["invariants"].items() if not term["passed"]] == ["I3"]
+    assert fails(terms(env.folder)) == "I3"
 
 
 def test_it_still_stands_alone(tmp_path: Path) -> None:
