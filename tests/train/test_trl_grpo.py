@@ -21,7 +21,7 @@ STEPS, GROUP = 3, 4
 RUN = (
     f"train trl --model tiny --env {CLAIMS} --steps {STEPS} --group {GROUP} --condition L0 --condition OFF-A "
     "--observation-tokens 400 --turn-tokens 48 --completion-tokens 1200 --calls 3 --rate 1e-4 --archives "
-    "--sft-seeds 1000:1016 --sft-steps 150 --sft-batch 1 --sft-rate 5e-3 --sft-tokens 1260 "
+    "--sft-seeds 1000:1016 --sft-steps 150 --sft-batch 1 --sft-rate 5e-3 --sft-tokens 1340 "
     "--train-seeds 1000:1016 --test-seeds 0:3 --temperature 0.5 --seed 1 --json"
 )
 
