@@ -6,34 +6,53 @@ makes the episode unscorable, and says which term it is.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import gymnasium
 
 from envos.certify.audit import outcome, validity
+from envos.certify.packed import opened
 from envos.envs.env import EnvOS, Told
 from envos.envs.evidence import Evidence, canonical, state_json
 from envos.envs.streams import Stream
 from envos.errors import EvidenceError, UsageError
-from envos.rewards.verdict import verify
-from envos.wrappers.archive import MANIFEST, POST, PRE, VERDICT, LedgerFile, manifest, read_archive, write_json
+from envos.rewards.verdict import GRADER, verify
+from envos.wrappers.archive import (
+    MANIFEST,
+    POST,
+    PRE,
+    VERDICT,
+    LedgerFile,
+    manifest,
+    read_archive,
+    read_json,
+    write_json,
+)
 
 _LONG = 160
+T = TypeVar("T")
+_Derived = tuple[Mapping[str, Any], tuple[str, ...], Any]
+_Found = tuple[Mapping[str, Any], str]
 
 
 class Difference(NamedTuple):
-    """A term on which the keys differ: what the verifier says of it, and what the other account does."""
+    """A term on which the keys differ: what the verifier says of it, and what the other account does.
+
+    Of a key that broke the term is the key, and `verifier` is "".
+    """
 
     term: str
     verifier: str
     other: str
 
     def __str__(self) -> str:
-        return f"{self.term}: the verifier says {self.verifier}, {self.other}"
+        return (
+            f"{self.term}: the verifier says {self.verifier}, {self.other}" if self.verifier else ": ".join(self[::2])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +61,7 @@ class Keys:
 
     `verdict` is derived again, `claim` the archived one (None where there is none), `problems` are those of the files;
     `validity` and `outcome` are the auditors' findings as JSON data ({} for an archive that an auditor cannot use).
+    `failures` are among the differences: keys that broke, which no archive should be able to do.
     """
 
     verdict: Mapping[str, Any]
@@ -50,6 +70,7 @@ class Keys:
     validity: Mapping[str, Any]
     outcome: Mapping[str, Any]
     differences: tuple[Difference, ...]
+    failures: tuple[Difference, ...] = ()
 
     @property
     def agree(self) -> bool:
@@ -68,35 +89,69 @@ class Keys:
         return {name: name not in differ for name in (*names, *sorted(differ.difference(names)))}
 
 
-def compare(folder: str | Path) -> Keys:
-    """Turn both keys on one archive. Never raises for what an archive may hold."""
-    folder = Path(folder)
-    evidence = _read(folder)
-    verdict: Mapping[str, Any] = json.loads(canonical(verify(evidence).info()))
-    claim = _claim(folder)
-    try:
-        found: Mapping[str, Any] = validity.audit(folder)
-        refused = ""
-    except validity.Unusable as error:
-        found, refused = {}, str(error)
-    terms = outcome.audit(folder)
-    differences = tuple(_differences(verdict, evidence.problems, claim, found, refused, terms))
-    return Keys(verdict, claim, evidence.problems, found, terms, differences)
+def compare(path: str | Path) -> Keys:
+    """Turn both keys on one archive, a folder or a zip of it. Never raises: a key that breaks is a difference."""
+    path = Path(path)
+    failures: list[Difference] = []
+
+    def ask(key: str, question: Callable[[], T], otherwise: T) -> T:
+        try:
+            return question()
+        except Exception as error:  # noqa: BLE001 - whatever it is, this key has decided nothing
+            failures.append(_failure(key, error))
+            return otherwise
+
+    none: _Derived = (_NOTHING, (), None)
+    unfound: _Found = ({}, "")
+    derived, problems, claim = ask("verifier", lambda: _derived(path), none)
+    found, refused = ask("validity auditor", lambda: _found(path), unfound)
+    terms = ask("outcome auditor", lambda: outcome.audit(path), _NO_TERMS)
+    if failures:
+        broken = tuple(failures)
+        return Keys(derived, claim, problems, found, terms, broken, broken)
+    return Keys(
+        derived, claim, problems, found, terms, tuple(_differences(derived, problems, claim, found, refused, terms))
+    )
 
 
-def _read(folder: Path) -> Evidence:
+_NOTHING: Mapping[str, Any] = {
+    **{"validity": "harness_error", "counted": False, "untriggered": False, "reasons": [], "invariants": {}},
+    **{"endpoint": None, "fraction": None, "signatures": [], "measures": {}, "reward": 0.0, "grader": GRADER},
+}
+"""The verdict of a verifier that broke."""
+_NO_TERMS: Mapping[str, Any] = {"usable": False, "problem": "it broke", "endpoint": "unresolved", "terms": {}}
+
+
+def _failure(key: str, error: Exception) -> Difference:
+    return Difference(key, "", f"it failed: {type(error).__name__}: {error}"[:_LONG])
+
+
+def _derived(path: Path) -> _Derived:
+    """The verdict derived again, what is wrong with the files, and the archived verdict (None: none can be read)."""
     try:
-        return read_archive(folder)
+        with opened(path) as folder:
+            evidence = read_archive(folder)
+            claim = _claim(folder)
     except EvidenceError as error:
-        return Evidence((), {}, {}, (str(error),))
+        evidence, claim = Evidence((), {}, {}, (str(error),)), None
+    return json.loads(canonical(verify(evidence).info())), evidence.problems, claim
 
 
 def _claim(folder: Path) -> Any:
-    """The archived verdict; what is no readable one has been named among the files' problems."""
     try:
-        return json.loads((folder / VERDICT).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        claim = read_json(folder / VERDICT)
+        _text(claim)  # what is nested too deeply to be written is not ours
+        return claim
+    except (EvidenceError, RecursionError):
         return None
+
+
+def _found(path: Path) -> _Found:
+    """What the validity auditor finds, or {} and why it cannot use the archive."""
+    try:
+        return validity.audit(path), ""
+    except validity.Unusable as error:
+        return {}, str(error)
 
 
 def _differences(
@@ -131,6 +186,9 @@ def _differences(
         if theirs["value"] != _word(term["passed"]):
             said = f"the auditor {theirs['value']} ({theirs['reason']})"
             differ.append(Difference(name, _word(term["passed"]), said[:_LONG]))
+    # An episode whose change never fired has no invariants: it has failed, whatever they are.
+    for name in () if verdict["untriggered"] else sorted(set(terms["terms"]) - set(verdict["invariants"])):
+        differ.append(Difference(name, "nothing", f"the auditor {terms['terms'][name]['value']}"))
     if terms["endpoint"] != _word(verdict["endpoint"]):
         differ.append(Difference("endpoint", _word(verdict["endpoint"]), f"the auditor {terms['endpoint']}"))
     return differ
@@ -183,14 +241,17 @@ class TwoKeyReward(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.fraction = fraction
         self.keys: Keys | None = None
 
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode, of which `keys` is None until it has been audited."""
+        self.keys = None
+        return self.env.reset(seed=seed, options=options)
+
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Carry out one action; the last one is audited."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if "verdict" not in info or not self._drawn():
             return observation, reward, terminated, truncated, info
-        with TemporaryDirectory(prefix="envos-keys-") as folder:
-            write_archive(Path(folder), self._inner, info["verdict"])
-            self.keys = compare(folder)
+        self.keys = self._turned(info["verdict"])
         if self.keys.agree:
             return observation, reward, terminated, truncated, info
         return (
@@ -200,6 +261,16 @@ class TwoKeyReward(gymnasium.Wrapper[Any, Any, Any, Any]):
             truncated,
             {**info, "verdict": Told(unscorable(info["verdict"], self.keys))},
         )
+
+    def _turned(self, verdict: Mapping[str, Any]) -> Keys:
+        try:
+            with TemporaryDirectory(prefix="envos-keys-") as folder:
+                write_archive(Path(folder), self._inner, verdict)
+                return compare(folder)
+        except (OSError, EvidenceError) as error:
+            # A full disk, say: what cannot be audited has no score, and training goes on.
+            broken = (_failure("archive", error),)
+            return Keys(verdict, None, (), {}, _NO_TERMS, broken, broken)
 
     def _drawn(self) -> bool:
         instance = self._inner.instance

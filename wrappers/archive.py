@@ -164,7 +164,7 @@ def manifest(folder: Path, head: str) -> dict[str, Any]:
 
 def sha256_file(path: Path) -> str:
     """The SHA-256 of a file's bytes. Raises EvidenceError for a file over the size limit."""
-    return hashlib.sha256(_bytes(path)).hexdigest()
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
@@ -174,7 +174,8 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     os.replace(temporary, path)
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file, no link. Raises EvidenceError for anything else, and over the size limit."""
     try:
         if path.is_symlink() or not path.is_file():
             raise EvidenceError(f"{path.name} is not a regular file")
@@ -188,10 +189,10 @@ def _bytes(path: Path) -> bytes:
 
 def _text(path: Path) -> str:
     # A byte that is not ASCII cannot be ours; it stays visible as a surrogate and fails the checks.
-    return _bytes(path).decode("ascii", "surrogateescape")
+    return read_bytes(path).decode("ascii", "surrogateescape")
 
 
-def _json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
     """The data of a JSON file. Raises EvidenceError for what other readers may read otherwise: a name twice, NaN."""
     try:
         return json.loads(_text(path), object_pairs_hook=_object, parse_constant=_refuse)
@@ -264,7 +265,7 @@ def _read_ledger(folder: Path, problems: list[str]) -> tuple[tuple[Record, ...],
 
 def _check_manifest(folder: Path, head: str, problems: list[str]) -> None:
     try:
-        data = _json(folder / MANIFEST)
+        data = read_json(folder / MANIFEST)
         files = data["files"]
         if not isinstance(files, dict):
             raise EvidenceError(f"{MANIFEST} has no list of files")
@@ -335,7 +336,7 @@ def _named(name: str) -> str:
 
 def _read_state(path: Path, problems: list[str]) -> State:
     try:
-        return state_from_json(_json(path))
+        return state_from_json(read_json(path))
     except EvidenceError as error:
         problems.append(f"state_unreadable: {path.name}: {error}"[:300])
         return {}

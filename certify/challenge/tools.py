@@ -31,12 +31,15 @@ def judged(folder: Path, files: Files, *, regrade: bool) -> Answers:
     """What the tools make of these files, put into a folder.
 
     With `regrade` the archived verdict is made anew by the grader first, and sealed: who forges an archive would do so.
+    Raises RuntimeError where a tool breaks: that is no rejection, and must not pass for one in a table.
     """
     put(folder, files)
     if regrade and VERDICT in files:
         files = manifested({**files, VERDICT: f"{canonical(derived(folder))}\n".encode("ascii")})
         put(folder, files)
     keys = compare(folder)
+    if keys.failures:
+        raise RuntimeError("; ".join(map(str, keys.failures)))
     verdict = keys.verdict
     mine = _of(bool(verdict["counted"]) and not keys.problems, verdict["endpoint"])
     theirs = {"true": SUCCESS, "false": FAILURE}.get(str(keys.outcome["endpoint"]), REJECTED)

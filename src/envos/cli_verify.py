@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from envos.cli_output import console, document, plain, progress, share, table
 from envos.envs.evidence import Evidence, canonical
+from envos.errors import UsageError
 from envos.registry import code_identity
 from envos.rewards.verdict import verify
 from envos.wrappers.archive import LEDGER, MANIFEST, POST, PRE, SIZE_LIMIT, VERDICT, archives, read_archive
@@ -138,6 +140,22 @@ def folders(root: Path) -> list[Path]:
     return sorted(found)
 
 
+def folders_and_zips(root: Path) -> list[Path]:
+    """The archives under a folder, packed ones too, or the one zip. Raises UsageError without any."""
+    if root.is_file():
+        if not zipfile.is_zipfile(root):
+            raise UsageError(f"no archive in {root}: it is neither a folder nor a zip")
+        return [root]
+    alone = not root.is_dir() or (root / LEDGER).is_file()
+    packed = [] if alone else [path for path in root.glob("*.zip") if _NUMBERED.match(path.name)]
+    try:
+        return sorted([*folders(root), *packed])
+    except UsageError:
+        if not packed:
+            raise
+        return sorted(packed)
+
+
 def rederive_all(root: Path) -> list[Rederived]:
     """All archives under a folder, in order, with a progress bar. Raises UsageError without any."""
     found = folders(root)
@@ -166,7 +184,7 @@ def audit_folder(root: Path, as_json: bool) -> int:
     """Turn both keys on every archive under a folder, and print on which terms they agree; 1 where they differ."""
     from envos.certify.twokey import Keys, compare
 
-    found = folders(root)
+    found = folders_and_zips(root)
     audited: list[tuple[str, Keys]] = []
     with progress("archives", len(found)) as done:
         for folder in found:

@@ -1,7 +1,11 @@
 """Two keys: live verdict, verifier and both auditors agree, or there is no score; each key can be made to lie."""
 
 import json
+import os
+import zipfile
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +13,10 @@ import gymnasium
 import pytest
 
 import envos.certify.twokey as module
+from envos.certify.challenge.tools import judged
 from envos.certify.policies import policies
 from envos.certify.rollout import play
-from envos.certify.twokey import TwoKeyReward, compare
+from envos.certify.twokey import Difference, TwoKeyReward, compare
 from envos.envs.env import EnvOS
 from envos.errors import UsageError
 from envos.rewards.verdict import Verdict, verify
@@ -220,3 +225,165 @@ def test_what_it_wraps_and_what_wraps_it() -> None:
     arms.reset(seed=1)
     assert isinstance(arms._running.env, TwoKeyReward)
     arms.close()
+
+
+def zipped(folder: Path) -> Path:
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w") as made:
+        for item in folder.iterdir():
+            made.write(item, item.name)
+    return path
+
+
+def test_a_zip_is_what_its_folder_is(tmp_path: Path) -> None:
+    folder = archived(tmp_path, "late_reread")
+    one, other = compare(folder), compare(zipped(folder))
+    assert other.scorable
+    assert (one.verdict, one.claim, one.outcome) == (other.verdict, other.claim, other.outcome)
+    (tmp_path / "no.zip").write_bytes(b"PK")
+    keys = compare(tmp_path / "no.zip")
+    assert not keys.scorable
+    assert [item.term for item in keys.differences] == ["archive"]
+
+
+def broken(*_: Any) -> Any:
+    raise ZeroDivisionError("by zero")
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "key"),
+    [
+        (module, "verify", "verifier"),
+        (module, "read_archive", "verifier"),
+        (module.validity, "audit", "validity auditor"),
+        (module.outcome, "audit", "outcome auditor"),
+    ],
+)
+def test_a_key_that_breaks_costs_the_score_and_is_no_rejection_in_the_challenge(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: Any, name: str, key: str
+) -> None:
+    folder = archived(tmp_path, "late_reread")
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.setattr(where, name, broken)
+    keys = compare(folder)
+    assert not keys.scorable
+    assert keys.failures == keys.differences
+    assert [str(item) for item in keys.differences] == [f"{key}: it failed: ZeroDivisionError: by zero"]
+    assert keys.terms()[key] is False
+    with pytest.raises(RuntimeError, match=f"{key}: it failed"):
+        judged(folder, files, regrade=False)
+    env = TwoKeyReward(made())
+    episode = play(env, policies("clinic")["late_reread"].policy, 3)
+    assert (episode.reward, episode.verdict["counted"]) == (0.0, False)
+    env.close()
+
+
+def test_a_term_that_the_verifier_has_lost_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = archived(tmp_path, "late_reread")
+
+    def lost(verdict: Verdict) -> dict[str, Any]:
+        told = verdict.info()
+        return {**told, "invariants": {name: term for name, term in told["invariants"].items() if name != "I3"}}
+
+    monkeypatch.setattr(module, "verify", lying(lost))
+    keys = compare(sealed(folder, verdict=lost(verify(read_archive(folder)))))
+    assert [str(item) for item in keys.differences] == ["I3: the verifier says nothing, the auditor true"]
+
+
+def test_an_episode_that_fails_for_want_of_a_change_has_no_terms_to_differ_on(tmp_path: Path) -> None:
+    """It counts, with no invariants, where the plan says so; the auditor has them all the same."""
+    env = Archive(gymnasium.make("envos:EnvOS/ClinicGhost-v0", condition="C", disable_env_checker=True), tmp_path)
+    env.reset(seed=3)
+    verdict = env.step('report(location="x", start="y", reference="z")')[4]["verdict"]
+    assert (verdict["counted"], verdict["untriggered"], dict(verdict["invariants"])) == (True, True, {})
+    assert env.folder is not None
+    keys = compare(env.folder)
+    assert keys.differences == ()
+    assert set(keys.outcome["terms"]) >= {"I1", "I5"}
+    env.close()
+
+
+def test_an_environment_that_an_auditor_does_not_know_has_no_score(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = archived(tmp_path, "late_reread")
+    rules = {name: rule for name, rule in module.outcome.RULES.items() if name != ID}
+    monkeypatch.setattr(module.outcome, "RULES", rules)
+    keys = compare(folder)
+    assert not keys.scorable
+    assert [item.term for item in keys.differences] == ["archive"]
+    assert f"no rules for environment '{ID}'" in keys.differences[0].other
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "large", "deep", "twice"])
+def test_an_archived_verdict_that_is_no_plain_file_is_none(tmp_path: Path, kind: str) -> None:
+    """A pipe would be waited for, for ever; a large file would be read whole."""
+    folder = archived(tmp_path, "late_reread")
+    path = folder / VERDICT
+    data = path.read_bytes()
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        (tmp_path / "elsewhere").write_bytes(data)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif kind == "large":
+        path.touch()
+        os.truncate(path, 3 * 2**30)
+    else:
+        path.write_bytes(b'{"a":' * 50_000 + b"1" + b"}" * 50_000 if kind == "deep" else b'{"counted":1,' + data[1:])
+    keys = compare(folder)
+    assert not keys.scorable
+    assert keys.failures == ()
+    assert keys.claim is None
+
+
+def test_what_cannot_be_written_cannot_be_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_archive", full)
+    env = TwoKeyReward(made())
+    episode = play(env, policies("clinic")["late_reread"].policy, 3)
+    assert (episode.reward, episode.verdict["counted"]) == (0.0, False)
+    assert episode.verdict["reasons"][-1]["detail"] == "archive: it failed: OSError: [Errno 28] No space left on device"
+    assert env.keys is not None
+    env.reset(seed=4)
+    assert env.keys is None
+    env.close()
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("honest", [True, False])
+def test_in_a_vector_environment_one_episode_loses_its_score_and_the_other_does_not(
+    monkeypatch: pytest.MonkeyPatch, mode: str, honest: bool
+) -> None:
+    def doubted(path: Any) -> module.Keys:
+        keys = compare(path)
+        if honest or keys.verdict["endpoint"]:
+            return keys
+        return replace(keys, differences=(Difference("I1", "false", "the auditor true"),))
+
+    monkeypatch.setattr(module, "compare", doubted)
+    # The workers are forked, and so doubt as this process does.
+    kind: Any = gymnasium.vector.SyncVectorEnv
+    if mode == "async":
+        kind = partial(gymnasium.vector.AsyncVectorEnv, shared_memory=False, context="fork")
+    single = made("L0")
+    steps = policies("clinic")["reference"].policy(single.reset(seed=3)[0])
+    actions = [next(steps)]
+    while not actions[-1].startswith("report"):
+        actions.append(steps.send(single.step(actions[-1])[0]))
+    single.close()
+    envs = kind([lambda: TwoKeyReward(made("L0"))] * 2)
+    envs.reset(seed=[3, 3])
+    for action in actions:
+        wrong = 'report(location="?", start="?", reference="?")' if action == actions[-1] else action
+        _, rewards, terminated, _, infos = envs.step((action, wrong))
+    assert terminated.all()
+    one, two = infos["verdict"]
+    assert (one["validity"], one["endpoint"], rewards[0]) == ("counted", True, 1.0)
+    assert rewards[1] == 0.0
+    wanted = (True, "counted", False) if honest else (False, "harness_error", None)
+    assert (two["counted"], two["validity"], two["endpoint"]) == wanted
+    envs.close()

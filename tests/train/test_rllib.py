@@ -12,10 +12,13 @@ pytest.importorskip("ray", reason="RLlib is an extra: envos[rllib]")
 pytest.importorskip("torch", reason="torch is an extra: envos[rllib]")
 
 import torch
+from typer.testing import CliRunner
 
 import envos.certify.twokey as twokey
+import envos.cli_train as commands
 import envos.train.learn as learning
 from envos.certify.twokey import Difference, Keys, compare
+from envos.cli import app
 from envos.errors import UnknownName, UsageError
 from envos.train.arms import Arms, Ended, arms
 from envos.train.clone import clone, collect, loss
@@ -191,6 +194,40 @@ def test_an_evaluation_has_scripted_baselines_beside_the_agent_and_turns_both_ke
     monkeypatch.setattr(twokey, "compare", lie)
     (agent, *_) = learning.evaluation(Pointer(), [arm], tmp_path / "again.json", episodes=3)
     assert (agent.counted, agent.differ, agent.success) == (0, 3, None)
+
+
+@pytest.mark.parametrize(("audit", "kept"), [(1.0, 0), (0.0, 1)])
+def test_an_episode_on_which_the_keys_differ_never_reaches_the_learner(
+    monkeypatch: pytest.MonkeyPatch, audit: float, kept: int
+) -> None:
+    def doubted(path: object) -> Keys:
+        return replace(compare(str(path)), differences=(Difference("I1", "true", "the auditor false"),))
+
+    monkeypatch.setattr(twokey, "compare", doubted)
+    # A change that never fires is a failure here, and counts.
+    env = Arms([("EnvOS/ClaimsGhost-v0", "C")], audit=audit)
+    observation, _ = env.reset(seed=1)
+    ended, info = False, dict[str, Any]()
+    while not ended:
+        action = int(observation["action_mask"].argmax())
+        observation, _, terminated, truncated, info = env.step(action)
+        ended = terminated or truncated
+    env.close()
+    assert info["ended"].verdict["counted"] is (audit == 0)
+    samples: list[Any] = [SimpleNamespace(is_done=True, get_infos=lambda _: info)]
+    Watch("drop").on_sample_end(samples=samples)
+    assert len(samples) == kept
+
+
+def test_the_share_that_is_audited_reaches_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = []
+    monkeypatch.setattr(commands, "learn", lambda settings, *rest: found.append(settings) or [])
+    monkeypatch.setattr(commands, "make_clone", lambda *arguments: None)
+    line = ["train", "rllib", "--env", CLAIMS, "--condition", "L0"]
+    for share in ("0.25", "1.5"):
+        CliRunner().invoke(app, [*line, "--out", str(tmp_path / share), "--audit", share])
+    CliRunner().invoke(app, [*line, "--out", str(tmp_path / "none")])
+    assert [settings.audit for settings in found] == [0.25, 0.0]
 
 
 def test_arms_in_which_the_agent_fails_are_drawn_more_often() -> None:

@@ -4,14 +4,17 @@ import inspect
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
 
+import envos.certify.twokey as twokey
 from envos.certify.policies import Policy, policies
 from envos.certify.policies.reading import NotFound
+from envos.certify.twokey import Difference, Keys, compare
 from envos.envs.evidence import Frame
 from envos.envs.scenario import load_world
 from envos.envs.toolbox import Toolbox
@@ -201,6 +204,23 @@ def test_a_fault_of_the_software_has_no_reward(monkeypatch: pytest.MonkeyPatch) 
     assert rollout.list_claims() == f"error: the application failed\n{OVER}"  # type: ignore[attr-defined]
     assert rollout.get_reward() is None
     assert made._setup.played[0].verdict["validity"] == "infra_failure"
+
+
+@pytest.mark.parametrize(("audit", "honest", "reward"), [(1.0, True, 1.0), (1.0, False, None), (0.0, False, 1.0)])
+def test_a_rollout_on_which_the_keys_differ_has_no_reward(
+    monkeypatch: pytest.MonkeyPatch, audit: float, honest: bool, reward: float | None
+) -> None:
+    def doubted(path: Any) -> Keys:
+        keys = compare(path)
+        return keys if honest else replace(keys, differences=(Difference("I1", "true", "the auditor false"),))
+
+    monkeypatch.setattr(twokey, "compare", doubted)
+    made = tool_environment(CLAIMS, audit=audit)
+    rollout = made()
+    drive(rollout, scripted("claims", "reference"), seed=3, condition="L0")
+    assert rollout.get_reward() == reward
+    codes = [reason["code"] for reason in made._setup.played[0].verdict["reasons"]]
+    assert ("keys_differ" in codes) is (reward is None)
 
 
 def test_the_reward_is_paid_once_and_asked_often() -> None:
